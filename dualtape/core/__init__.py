@@ -1,0 +1,1 @@
+"""The machinery: rows, Tensors, the stack of recorders, and the two readers of the table."""

@@ -1,0 +1,163 @@
+"""ForwardAccumulator: the reader of the table that carries tangents along with the values."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from dualtape.core import recorders
+from dualtape.core.recorders import STACK, Recorder, Stack
+from dualtape.core.structure import flatten
+from dualtape.core.table import Row
+from dualtape.core.tape import wants_zero
+from dualtape.core.tensor import Node, Operand, Tensor, constant, new_id, raw, tensor
+
+
+class TangentRecorder(Recorder):
+    """One activation of an accumulator. Tangents hang on the nodes, under the accumulator's key."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: int) -> None:
+        super().__init__(None)
+        self.key = key
+
+    def tracks(self, node: Node) -> bool:
+        return self.live and node.tangents is not None and self.key in node.tangents
+
+    def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+        key = self.key
+        tangents = tuple(
+            [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
+        )
+        if all([t is None for t in tangents]):
+            return
+        ids = tuple([0 if t is None else a.id for t, a in zip(tangents, operands, strict=True)])
+        entry = row.entry(ids, operands, outs, params)
+        outer = () if len(stack) == 1 else tuple(r for r in stack[: stack.index(self)] if r.live)
+        if outer:
+            STACK.set(outer)
+            try:
+                result = row.push(entry, tangents, False)
+            finally:
+                STACK.set(stack)
+        else:
+            result = row.push(entry, tuple([raw(t) for t in tangents]), True)
+        if row.outputs == 1:
+            attach(outs[0], key, result)
+        else:
+            for out, t in zip(outs, result, strict=True):
+                if t is not None:
+                    attach(out, key, t)
+
+
+def attach(node: Node, key: int, tangent: Any) -> None:
+    """Hang a tangent on a node."""
+    if node.tangents is None:
+        node.tangents = {key: tangent}
+    else:
+        node.tangents[key] = tangent
+
+
+class ForwardAccumulator:
+    """Carries tangents along with every operation (forward mode): Jacobian-vector products as the program runs.
+
+    Args:
+        primals: Tensors and Variables, in any structure.
+        tangents: a structure like it, of arrays of the primals' shapes: the direction.
+
+    Raises:
+        ValueError: for a tangent of another shape, a primal listed twice, or one that is not a Tensor.
+
+    Example:
+        >>> import numpy as np, dualtape as dt
+        >>> x = dt.constant([0.0, 1.0])
+        >>> with dt.ForwardAccumulator(x, np.array([1.0, 2.0])) as acc:
+        ...     y = x * x
+        >>> acc.jvp(y)
+        Tensor([0., 4.])
+    """
+
+    def __init__(self, primals: Any, tangents: Any) -> None:
+        self._key = new_id()
+        self._recorder: TangentRecorder | None = None
+        xs, _ = flatten(primals)
+        ts = match_structure(primals, tangents, len(xs))
+        seen: set[int] = set()
+        checked = []
+        for k, (x, t) in enumerate(zip(xs, ts, strict=True)):
+            name = f"primal {k}" if len(xs) > 1 else "the primal"
+            if not isinstance(x, Operand):
+                raise ValueError(
+                    f"{name} is a {type(x).__name__}: an accumulator follows Tensors and Variables; "
+                    "make one with dualtape.constant(value)"
+                )
+            node = x._node  # type: ignore[attr-defined]
+            if node.id in seen:
+                raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")
+            seen.add(node.id)
+            checked.append((node, tangent_like(node.value, t, name)))
+        for node, t in checked:
+            attach(node, self._key, t)
+
+    def __enter__(self) -> Self:
+        if self._recorder is not None:
+            raise ValueError("this accumulator is already recording; leave it before entering it again")
+        self._recorder = TangentRecorder(self._key)
+        recorders.push(self._recorder)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._recorder is not None:
+            recorders.remove(self._recorder)
+            self._recorder = None
+
+    def jvp(self, primals: Any, unconnected_gradients: str = "none") -> Any:
+        """The tangents of results: their derivative in the direction given.
+
+        Args:
+            primals: Tensors and Variables computed while the accumulator was active, in any structure.
+            unconnected_gradients: ``"none"`` or ``"zero"``, what a result gets that depends on no primal.
+
+        Returns:
+            Tensors (or None) in the structure of ``primals``, each with the shape and dtype of its result.
+        """
+        zero = wants_zero(unconnected_gradients)
+        found, rebuild = flatten(primals)
+        return rebuild(iter([self._tangent(x, zero) for x in found]))
+
+    def _tangent(self, x: Any, zero: bool) -> Any:
+        node = x._read()._node if isinstance(x, Operand) else None
+        t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
+        if t is None:
+            return constant(np.zeros(np.shape(x), x.dtype if isinstance(x, Operand) else None)) if zero else None
+        return t if t.__class__ is Tensor else tensor(t)
+
+
+def match_structure(primals: Any, tangents: Any, count: int) -> list[Any]:
+    """The tangents as a list, one for each primal."""
+    if count == 1 and isinstance(primals, Operand):
+        return [tangents]
+    if isinstance(primals, (list, tuple)) and isinstance(tangents, (list, tuple)) and len(primals) == len(tangents):
+        return [t for p, s in zip(primals, tangents, strict=True) for t in match_structure(p, s, len(flatten(p)[0]))]
+    if isinstance(primals, dict) and isinstance(tangents, dict) and primals.keys() == tangents.keys():
+        return [t for k in primals for t in match_structure(primals[k], tangents[k], len(flatten(primals[k])[0]))]
+    leaves, _ = flatten(tangents)
+    if len(leaves) != count:
+        raise ValueError(f"{count} primals and {len(leaves)} tangents: one tangent is needed for each primal")
+    return leaves
+
+
+def tangent_like(value: Any, tangent: Any, name: str) -> Any:
+    """A tangent checked against its primal's value: the same shape, converted to its dtype."""
+    if value.dtype.kind not in "fc":
+        raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
+    t = tangent if isinstance(tangent, Tensor) else constant(tangent)
+    if t.shape != value.shape:
+        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
+    if t.dtype != value.dtype:
+        if t.dtype.kind == "c":
+            raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
+        t = t.astype(value.dtype)
+    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value

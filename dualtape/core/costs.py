@@ -1,0 +1,173 @@
+"""The `work` column: what one operation costs to evaluate and to differentiate, counted from shapes alone.
+
+The scalar entries follow the work model of A. Griewank and A. Walther, *Evaluating Derivatives* (2008), ch. 4:
+an addition costs (3,1,0,0) to evaluate, (6,2,0,0) with a tangent and (9,3,0,0) with its adjoint; a product
+(3,0,1,0), (6,1,3,0), (11,2,3,0); a nonlinear function (2,0,0,1), (4,0,1,2), (7,1,1,2). An adjoint reads and
+resets the cotangent of the result, and reads and writes that of each operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+from dualtape.core.table import Work
+
+Shape = tuple[int, ...]
+
+
+class Performed(NamedTuple):
+    """One operation as it was performed: shapes, which operands are differentiated, and keywords."""
+
+    shapes: tuple[Shape, ...]
+    outs: tuple[Shape, ...]
+    active: tuple[bool, ...]
+    params: dict[str, Any]
+    constants: tuple[Any, ...] = ()
+
+    @property
+    def reads(self) -> int:
+        """Elements of the operands."""
+        return sum(map(prod, self.shapes))
+
+    @property
+    def writes(self) -> int:
+        """Elements of the results."""
+        return sum(map(prod, self.outs))
+
+    @property
+    def active_reads(self) -> int:
+        """Elements of the differentiated operands."""
+        return sum(prod(s) for s, a in zip(self.shapes, self.active, strict=True) if a)
+
+
+class Parts(NamedTuple):
+    """The cost of one operation, in the parts that the ways of differentiating put together.
+
+    A tangent sweep with its primal costs ``evaluation + partials + tangent``; n tangents, linearised once,
+    ``evaluation + partials + n * tangent``; a gradient ``evaluation + partials + adjoint``.
+    """
+
+    evaluation: Work
+    partials: Work
+    tangent: Work
+    adjoint: Work
+
+
+WorkRule = Callable[[Performed], Parts]
+
+
+def traffic(op: Performed, tangent: Work, adjoint: Work, *, rereads: int = 0) -> tuple[Work, Work]:
+    """Tangent and adjoint arithmetic with the memory moves every operation has."""
+    return (
+        tangent + Work(moves=op.active_reads + op.writes),
+        adjoint + Work(moves=2 * op.writes + 2 * op.active_reads + rereads),
+    )
+
+
+def elementwise(
+    operands: int,
+    *,
+    adds: int = 0,
+    mults: int = 0,
+    nonlinear: int = 0,
+    factor: int | None = None,
+    partial: Work | None = None,
+) -> WorkRule:
+    """Cost of an elementwise operation, per element of the result.
+
+    Args:
+        operands: how many operands.
+        adds: additions of one evaluation.
+        mults: multiplications of one evaluation.
+        nonlinear: nonlinear functions of one evaluation.
+        factor: multiplications to apply one partial; 0 for sums, where the partials are 1 or -1.
+        partial: the cost of one partial; as many nonlinear functions as the value if None.
+    """
+    each = Work(0, adds, mults, nonlinear)
+    one = Work(nonlinear=nonlinear) if partial is None else partial
+    times = (0 if adds and not mults and not nonlinear else 1) if factor is None else factor
+
+    def work(op: Performed) -> Parts:
+        m = op.writes
+        active = sum(op.active)
+        tangent, adjoint = traffic(
+            op,
+            Work(adds=(active - 1) * m, mults=active * times * m),
+            Work(adds=active * m, mults=active * times * m),
+            rereads=op.reads if times else 0,
+        )
+        return Parts(each * m + Work(moves=op.reads + m), one * (active * m), tangent, adjoint)
+
+    return work
+
+
+def moves(op: Performed) -> Parts:
+    """Cost of reshaping, slicing, joining, broadcasting: memory moves only."""
+    tangent, adjoint = traffic(op, Work(), Work())
+    return Parts(Work(moves=op.reads + op.writes), Work(), tangent, adjoint)
+
+
+def summation(op: Performed) -> Parts:
+    """Cost of a sum: one addition fewer than elements, for each result; its adjoint adds to each element."""
+    adds = Work(adds=op.reads - op.writes)
+    tangent, adjoint = traffic(op, adds, Work(adds=op.reads))
+    return Parts(adds + Work(moves=op.reads + op.writes), Work(), tangent, adjoint)
+
+
+def bilinear(product: Callable[[Performed], Work]) -> WorkRule:
+    """Cost of a bilinear operation: each tangent and each cotangent is one more product."""
+
+    def work(op: Performed) -> Parts:
+        once, active = product(op), sum(op.active)
+        tangent, adjoint = traffic(
+            op,
+            once * active + Work(adds=(active - 1) * op.writes),
+            once * active + Work(adds=op.active_reads),
+            rereads=op.reads,
+        )
+        return Parts(once + Work(moves=op.reads + op.writes), Work(), tangent, adjoint)
+
+    return work
+
+
+def contraction(op: Performed) -> Work:
+    """Multiplications and additions of ``matmul`` and ``dot``: m k n and m (k - 1) n."""
+    k = op.shapes[0][-1] if op.shapes[0] else 1
+    return Work(mults=op.writes * k, adds=op.writes * max(k - 1, 0))
+
+
+def composite(evaluation: Work, partials: Work, apply: Work) -> WorkRule:
+    """Cost of a composite operation from its elemental expansion, per element of the operands.
+
+    Args:
+        evaluation: one evaluation.
+        partials: the part of the derivative that does not depend on the direction.
+        apply: one tangent, or one cotangent before it is accumulated.
+    """
+
+    def work(op: Performed) -> Parts:
+        n = op.reads
+        tangent, adjoint = traffic(op, apply * n, apply * n + Work(adds=op.active_reads), rereads=n)
+        return Parts(evaluation * n + Work(moves=n + op.writes), partials * n, tangent, adjoint)
+
+    return work
+
+
+def factorisation(
+    evaluation: Callable[[Performed], int], tangent: Callable[[Performed], int], adjoint: Callable[[Performed], int]
+) -> WorkRule:
+    """Cost of a matrix operation, by leading-order counts of multiplications and additions together.
+
+    Half of each count is booked as multiplications, half as additions.
+    """
+
+    def work(op: Performed) -> Parts:
+        def halves(count: int) -> Work:
+            return Work(adds=count // 2, mults=count - count // 2)
+
+        push, pull = traffic(op, halves(tangent(op)), halves(adjoint(op)) + Work(adds=op.active_reads), rereads=op.reads)
+        return Parts(halves(evaluation(op)) + Work(moves=op.reads + op.writes), Work(), push, pull)
+
+    return work

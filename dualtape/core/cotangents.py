@@ -1,0 +1,124 @@
+"""Cotangents of a sweep: adding them up, un-broadcasting, and absent means zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualtape.core.table import TABLE
+from dualtape.core.tensor import Operand, Tensor, raw
+
+class Cotangents(dict[int, Any]):
+    """Cotangents by identity. What is not in it is zero.
+
+    ``owned`` are the identities whose array this sweep made itself and nobody else holds: only those may be
+    changed in place. ``masked`` says that a rule further up selected elements, so that zeros among the
+    cotangents mean "not taken" and must survive an infinite partial.
+    """
+
+    __slots__ = ("masked", "owned")
+
+    def __init__(self) -> None:
+        self.owned: set[int] = set()
+        self.masked = False
+
+    def add(self, i: int, c: Any) -> None:
+        """Add to the cotangent of ``i``."""
+        before = self.get(i)
+        if before is None:
+            self[i] = c
+        elif i in self.owned and c.__class__ is not Tensor and before.dtype == c.dtype:
+            before += c
+        else:
+            after = before + c
+            self[i] = after
+            if after.__class__ is np.ndarray:
+                self.owned.add(i)
+
+    def buffer(self, i: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """The cotangent of ``i`` as an array to write into, zeros at first."""
+        before = self.get(i)
+        if before is not None and i in self.owned:
+            return before
+        if before is None:
+            after = np.zeros(shape, dtype)
+        else:
+            before = raw(before)
+            after = np.array(before, dtype=np.result_type(before, dtype))
+        self[i] = after
+        self.owned.add(i)
+        return after
+
+
+Fit = tuple[tuple[int, ...], Any, tuple[int, ...]]
+
+
+def fit(x: Any, out: Any) -> Fit | None:
+    """What it takes to turn an array like ``out`` into one like ``x``; None if they are alike."""
+    if x.dtype == out.dtype and x.shape == out.shape:
+        return None
+    return x.shape, x.dtype, out.shape
+
+
+def fitted(c: Any, like: Fit) -> Any:
+    """A cotangent of a broadcast, converted operand, in the shape and dtype of the operand."""
+    shape, dtype, _ = like
+    if c.dtype != dtype:
+        c = cast_back(c, dtype)
+    return unbroadcast(c, shape) if c.shape != shape else c
+
+
+def unbroadcast(c: Any, shape: tuple[int, ...]) -> Any:
+    """The adjoint of broadcasting to ``c.shape``: the sum over the axes that were added or stretched."""
+    extra = len(c.shape) - len(shape)
+    if extra < 0 or any(n != m and n != 1 for n, m in zip(shape, c.shape[extra:], strict=True)):
+        return np.broadcast_to(c, shape)  # the cotangent itself was smaller: it still stands for all elements
+    axes = tuple(range(extra)) + tuple(
+        k + extra for k, (n, m) in enumerate(zip(shape, c.shape[extra:], strict=True)) if n == 1 and m != 1
+    )
+    c = np.add.reduce(c, axis=axes, keepdims=True) if axes else c
+    return c.reshape(shape) if c.shape != shape else c
+
+
+def cast_back(c: Any, dtype: Any) -> Any:
+    """A cotangent in the dtype of its operand; of a complex cotangent of a real operand, the real part."""
+    dtype = np.dtype(dtype)
+    if c.dtype == dtype or dtype.kind not in "fc":
+        return c
+    if c.dtype.kind == "c" and dtype.kind == "f":
+        c = c.real
+    if c.dtype == dtype:
+        return c
+    return TABLE["cast"](c, dtype=dtype) if c.__class__ is Tensor else c.astype(dtype)
+
+
+def stretched(t: Any, like: Fit) -> Any:
+    """A tangent of a broadcast operand, in the shape of the result."""
+    shape = like[2]
+    return np.broadcast_to(t, shape) if t.shape != shape else t
+
+
+def guarded(g: Any, partial: Any, product: Any) -> Any:
+    """``product``, with zero where ``g`` is zero even if the partial is infinite or NaN there."""
+    value = raw(product)
+    total = np.vdot(value, value)
+    if total - total == 0:
+        return product
+    return TABLE["where"](raw(g) == 0, 0.0, product) if isinstance(product, Operand) else np.where(g == 0, 0, product)
+
+
+def seed(target: Any, cotangent: Any, name: str) -> Any:
+    """A given cotangent, checked against its target and broadcast to it."""
+    shape, dtype = target.shape, target.dtype
+    c = cotangent
+    if c.shape != shape:
+        try:
+            fits = np.broadcast_shapes(c.shape, shape) == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"{name} has shape {c.shape}, which does not broadcast to its target's shape {shape}")
+        c = np.broadcast_to(c, shape)
+    return cast_back(c, dtype)
+

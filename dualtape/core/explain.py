@@ -1,0 +1,45 @@
+"""Why a gradient is None: where the path from target to source was cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dualtape.core.tensor import Operand, Tensor, operand
+
+
+def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, source: Any) -> str:
+    """A sentence on the connection of ``target`` with ``source``; see ``GradientTape.why``."""
+    if spent:
+        return "the tape has let go of what it recorded: make it persistent, or ask before gradient()"
+    if not isinstance(source, Operand):
+        return f"the source is a {type(source).__name__}, which has no identity: make it a Tensor with constant()"
+    if source.dtype.kind not in "fc":
+        return f"the source has dtype {source.dtype}: only floating and complex dtypes have derivatives"
+    t = operand(target)
+    if t.__class__ is not Tensor:
+        return f"the target is a {type(target).__name__}, not a Tensor: it was not computed by recorded operations"
+    want, goal = source._node.id, t._node.id  # type: ignore[attr-defined]
+    if want not in entries:
+        return "the source was not watched when the target was computed: call tape.watch(source) first"
+    reached = downstream(entries, {want})
+    if goal in reached:
+        return "the target is connected with the source"
+    cut = said(cuts, reached)
+    if cut:
+        return "no derivative passes" + cut
+    if t.dtype.kind not in "fc":
+        return f"the target has dtype {t.dtype}: only floating and complex results have derivatives"
+    return "the target does not depend on the source by any recorded operation (computed outside the tape, or paused?)"
+
+
+def said(cuts: list[Any], reached: set[int]) -> str:
+    """The operations without derivative that the source went into, in words."""
+    through = [f"{name!r} at {where}" for name, ins, _, where in cuts if not reached.isdisjoint(ins)]
+    return " " + "; ".join(through) if through else ""
+
+
+def downstream(entries: dict[int, Any], start: set[int]) -> set[int]:
+    """Everything recorded that depends on ``start``."""
+    from dualtape.core.tape import dependants
+
+    return dependants(entries, start)

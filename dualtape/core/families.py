@@ -1,0 +1,857 @@
+"""Families of rows: one formula in, both derivative rules and the other columns out.
+
+Length: the four families and the general form share their recording code, and reading them together is
+what makes it plain that the two modes cannot drift apart.
+
+Recording is straight-line code for one and two operands, since on small arrays Python is the whole cost: no
+introspection, no loops over arguments, one tuple kept per operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from dualtape.core import costs
+from dualtape.core.cotangents import cast_back, fit, fitted, guarded, stretched
+from dualtape.core.recorders import STACK, is_tracked
+from dualtape.core.table import Row, add_row, register
+from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
+
+stack_now = STACK.get
+ndarray = np.ndarray
+NOTHING: dict[str, Any] = {}
+# The entry under the second and later results of one operation; the first result's entry has the rules.
+LATER = ()
+PLAIN = (float, int)
+OPERANDS = ("x", "y", "z")
+
+Rule = Callable[..., Any]
+
+
+# ------------------------------------------------------------------ recording
+def record(row: Row, operands: tuple[Any, ...], outs: tuple[Node, ...], params: dict[str, Any]) -> None:
+    """Tell the active recorders of an operation, outermost first.
+
+    The order matters: the rule of an inner accumulator may read the result, and everybody outside must know
+    the result by then.
+    """
+    stack = stack_now()
+    for r in stack:
+        known = r.entries
+        if known is None:
+            r.see(row, operands, outs, params, stack)
+            continue
+        ids = tuple([a.id if a.__class__ is Node and a.id in known else 0 for a in operands])
+        if any(ids):
+            entry = row.entry(ids, operands, outs, params)
+            known[outs[0].id] = hold(entry) if any([a.__class__ is ndarray for a in operands]) else entry
+            for out in outs[1:]:
+                known[out.id] = LATER
+
+
+def hold(kept: Any) -> Any:
+    """An entry as a tape may keep it: constants that somebody could still write to are copied."""
+    if kept.__class__ is ndarray:
+        return frozen(kept)
+    return tuple([hold(a) for a in kept]) if kept.__class__ is tuple else kept
+
+
+def fresh(value: Any) -> Tensor:
+    """The result of an operation on constants, as a Tensor that shares no memory with them."""
+    value = np.asarray(value)[()]
+    if isinstance(value, ndarray) and not value.flags.owndata:
+        value = value.copy()
+    return tensor(value)
+
+
+def see_through(a: Node) -> Any:
+    """What a rule works on under outer recorders: a Tensor if one of them follows it, else the plain array."""
+    return wrap(a) if is_tracked(a) else a.value
+
+
+def opened(a: Any, raw: bool) -> Any:
+    """What a rule sees of something an entry keeps."""
+    if a.__class__ is Node:
+        return a.value if raw else see_through(a)
+    if a.__class__ is tuple:
+        return tuple([opened(b, raw) for b in a])
+    return a
+
+
+def reads(rule: Rule) -> tuple[str, ...]:
+    """The parameter names of a rule: they say what it reads."""
+    if not isinstance(rule, FunctionType):
+        raise TypeError(f"a rule is a Python function whose parameter names say what it reads, not {rule!r}")
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def name_of(kernel: Any, name: str | None) -> str:
+    return name or kernel.__name__  # type: ignore[no-any-return]
+
+
+def publish(row: Row, call: Any, keys: Sequence[Any], doc: str | None) -> Any:
+    """Give the row its callable and enter both in the table."""
+    call.__name__ = call.__qualname__ = row.name
+    call.__doc__ = doc or describe(row)
+    call.row = row
+    row.call = call
+    add_row(row)
+    register(call, *(k for k in (row.kernel, *keys) if not isinstance(k, FunctionType)))
+    return call
+
+
+def describe(row: Row) -> str:
+    """The docstring of an operation that stands for a NumPy function."""
+    text = getattr(row.kernel, "__doc__", None) or ""
+    lines = [line.strip() for line in text.splitlines()]
+    summary = next((line for line in lines if line and not line.startswith(f"{row.kernel.__name__}(")), row.name)
+    return f"{summary}\n\nNumPy's ``{row.kernel.__name__}``, differentiable in both modes ({row.kind})."
+
+
+# ------------------------------------------------------------------ elementwise
+class Partial:
+    """The derivative of an elementwise operation by one operand: a number, or a function of what it names."""
+
+    __slots__ = ("constant", "pick", "rule")
+
+    def __init__(self, rule: Rule | float, operands: int) -> None:
+        self.rule: Any = rule
+        self.constant = not callable(rule)
+        self.pick: Any = None
+        if callable(rule):
+            slots = {name: k for k, name in enumerate(OPERANDS[:operands])} | {"out": operands}
+            try:
+                picks = [slots[name] for name in reads(rule)]
+            except KeyError as error:
+                raise ValueError(
+                    f"a partial of {operands} operand(s) may read {', '.join(slots)}, not {error}"
+                ) from None
+            # One array read is the common case and is kept without a tuple around it.
+            self.pick = picks[0] if len(picks) == 1 else tuple(picks)
+
+    def keep(self, nodes: tuple[Any, ...]) -> Any:
+        """What an entry must keep for this partial."""
+        pick = self.pick
+        if pick.__class__ is int:
+            return nodes[pick]
+        return None if pick is None else tuple([nodes[k] for k in pick])
+
+    def __call__(self, kept: Any, raw: bool) -> Any:
+        if raw and kept.__class__ is Node:
+            return self.rule(kept.value)
+        value = opened(kept, raw)
+        return self.rule(*value) if self.pick.__class__ is tuple else self.rule(value)
+
+
+class Elementwise(Row):
+    """An operation on each element, by the partial derivative of each operand.
+
+    Forward: the sum of partial x tangent. Reverse: cotangent x conjugate partial, un-broadcast.
+    A zero cotangent or tangent beats an infinite partial in rows marked ``singular``, and in all rows below
+    one that selects elements.
+    """
+
+    __slots__ = ("conjugate", "partials", "singular")
+
+    def __init__(self, name: str, kernel: Any, partials: Sequence[Rule | float], singular: bool) -> None:
+        super().__init__(name, kernel, kind="elementwise")
+        self.partials = [Partial(p, len(partials)) for p in partials]
+        self.singular = singular
+        self.work = costs.elementwise(len(partials))
+        self.pattern = "elementwise"
+
+    def cotangent(self, p: Partial, kept: Any, g: Any, like: Any, masked: bool, raw: bool) -> Any:
+        """The cotangent of the operand that ``p`` belongs to."""
+        if p.constant:
+            c = g if p.rule == 1 else -g if p.rule == -1 else g * p.rule
+        else:
+            d = p(kept, raw)
+            c = g * d.conjugate()
+            if masked or self.singular:
+                c = guarded(g, d, c)
+        return c if like is None else fitted(c, like)
+
+    def tangent(self, p: Partial, kept: Any, t: Any, like: Any, raw: bool) -> Any:
+        """The contribution of one operand to the tangent of the result."""
+        if p.constant:
+            s = t if p.rule == 1 else -t if p.rule == -1 else t * p.rule
+        else:
+            d = p(kept, raw)
+            s = t * d
+            if self.singular:
+                s = guarded(t, d, s)
+        return s if like is None else stretched(s, like)
+
+
+class Unary(Elementwise):
+    """An elementwise operation of one operand. Entry: row, identity, fit, kept."""
+
+    __slots__ = ()
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        x, out = operands[0], outs[0]
+        return self, ids[0], fit(x.value, out.value), self.partials[0].keep((x, out))
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like, kept = entry
+        c = self.cotangent(self.partials[0], kept, g, like, cotangents.masked, raw)
+        if i in cotangents:
+            cotangents.add(i, c)
+        else:
+            cotangents[i] = c
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        return self.tangent(self.partials[0], entry[3], tangents[0], entry[2], raw)
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return (entry[1],)
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        return entry
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        return entry[3] if isinstance(entry[3], tuple) else (entry[3],)
+
+
+class Binary(Elementwise):
+    """An elementwise operation of two operands. Entry: row, then identity, fit, kept for each operand."""
+
+    __slots__ = ()
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        i, j = ids
+        x, y = operands
+        out = outs[0]
+        nodes = (x, y, out)
+        p, q = self.partials
+        return (
+            self,
+            i,
+            fit(x.value, out.value) if i and y.__class__ not in PLAIN else None,
+            p.keep(nodes) if i else None,
+            j,
+            fit(y.value, out.value) if j and x.__class__ not in PLAIN else None,
+            q.keep(nodes) if j else None,
+        )
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like_x, kept_x, j, like_y, kept_y = entry
+        p, q = self.partials
+        if i:
+            c = self.cotangent(p, kept_x, g, like_x, cotangents.masked, raw)
+            if i in cotangents:
+                cotangents.add(i, c)
+            else:
+                cotangents[i] = c
+        if j:
+            c = self.cotangent(q, kept_y, g, like_y, cotangents.masked, raw)
+            if j in cotangents:
+                cotangents.add(j, c)
+            else:
+                cotangents[j] = c
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        _, i, like_x, kept_x, j, like_y, kept_y = entry
+        s, t = tangents
+        if i:
+            s = self.tangent(self.partials[0], kept_x, s, like_x, raw)
+            return s + self.tangent(self.partials[1], kept_y, t, like_y, raw) if j else s
+        return self.tangent(self.partials[1], kept_y, t, like_y, raw)
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return entry[1], entry[4]
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        row, i, like_x, kept_x, j, like_y, kept_y = entry
+        if i not in needed:
+            i, kept_x = 0, None
+        if j not in needed:
+            j, kept_y = 0, None
+        return row, i, like_x, kept_x, j, like_y, kept_y
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        return tuple(a for k in (entry[3], entry[6]) for a in (k if isinstance(k, tuple) else (k,)))
+
+
+def elementwise(
+    kernel: Any,
+    *partials: Rule | float,
+    name: str | None = None,
+    functions: Sequence[Any] = (),
+    singular: bool = False,
+    changes_dtype: bool = False,
+    nonlinear: int = 1,
+    work: Any = None,
+    doc: str | None = None,
+) -> Any:
+    """Enter an elementwise operation in the table.
+
+    Args:
+        kernel: the NumPy ufunc or function of the operands.
+        *partials: for each operand the derivative by it: a number, or a function of ``x``, ``y``, ``out``
+            (what it names is what a tape keeps).
+        name: the row's name; the kernel's if None.
+        functions: other names and functions that this row answers for.
+        singular: the partial can be infinite where the value is finite; a zero cotangent then wins.
+        changes_dtype: the result of a unary operation may have another dtype (``abs`` of complex).
+        nonlinear: how many nonlinear evaluations one partial or value counts (see ``costs.py``).
+        work: the cost column, if the family's default does not hold.
+        doc: the docstring; NumPy's summary if None.
+
+    Returns:
+        The operation, a function of Tensors and arrays that returns a Tensor.
+    """
+    row_name = name_of(kernel, name)
+    if len(partials) == 1:
+        row: Elementwise = Unary(row_name, kernel, partials, singular)
+        call = unary_call(row, kernel, changes_dtype)
+    elif len(partials) == 2:
+        row = Binary(row_name, kernel, partials, singular)
+        call = binary_call(row, kernel)
+    else:
+        raise ValueError(f"{row_name}: an elementwise row has one or two partials, got {len(partials)}")
+    row.work = work or costs.elementwise(len(partials), nonlinear=nonlinear)
+    return publish(row, call, functions, doc)
+
+
+def unary_call(row: Elementwise, kernel: Any, changes_dtype: bool) -> Any:
+    partial = row.partials[0]
+    keeps_out = partial.pick == 1
+    simple = not changes_dtype and partial.pick.__class__ is int
+
+    def call(x: Any) -> Tensor:
+        if x.__class__ is not Tensor:
+            x = operand(x)
+            if x.__class__ is not Tensor:
+                return fresh(kernel(x))
+        n = x._node
+        out = new(Node)
+        out.value = kernel(n.value)
+        out.id = new_id()
+        out.tangents = None
+        stack = stack_now()
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(row, (n,), (out,), NOTHING, stack)
+            elif n.id in known:
+                if simple:
+                    known[out.id] = (row, n.id, None, out if keeps_out else n)
+                else:
+                    known[out.id] = row.entry((n.id,), (n,), (out,), NOTHING)
+        result = new(Tensor)
+        result._node = out
+        return result
+
+    return call
+
+
+def binary_call(row: Elementwise, kernel: Any) -> Any:
+    def call(x: Any, y: Any) -> Tensor:
+        if x.__class__ is Tensor:
+            a = x._node
+            u = a.value
+            i = a.id
+        elif x.__class__ in PLAIN:
+            a = u = x
+            i = 0
+        else:
+            x = operand(x)
+            if x.__class__ is Tensor:
+                return call(x, y)
+            a = u = x
+            i = 0
+        if y.__class__ is Tensor:
+            b = y._node
+            v = b.value
+            j = b.id
+        elif y.__class__ in PLAIN:
+            b = v = y
+            j = 0
+        else:
+            y = operand(y)
+            if y.__class__ is Tensor:
+                return call(x, y)
+            b = v = y
+            j = 0
+        if not (i or j):
+            return fresh(kernel(np.asarray(u), v))
+        out = new(Node)
+        out.value = kernel(u, v)
+        out.id = new_id()
+        out.tangents = None
+        stack = stack_now()
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(row, (a, b), (out,), NOTHING, stack)
+                continue
+            s = i if i in known else 0
+            t = j if j in known else 0
+            if s or t:
+                entry = row.entry((s, t), (a, b), (out,), NOTHING)
+                known[out.id] = hold(entry) if a.__class__ is ndarray or b.__class__ is ndarray else entry
+        result = new(Tensor)
+        result._node = out
+        return result
+
+    return call
+
+
+# ------------------------------------------------------------------ linear
+class Linear(Row):
+    """A linear operation of one operand: its own forward rule; the reverse rule is its transpose.
+
+    ``transpose(g, shape, **params)`` maps a cotangent back to an operand of that shape.
+    Entry: row, identity, shape, dtype, params.
+    """
+
+    __slots__ = ("selects", "transpose")
+
+    def __init__(self, name: str, kernel: Any, transpose: Rule, selects: bool) -> None:
+        super().__init__(name, kernel, kind="linear")
+        self.transpose = transpose
+        self.selects = selects
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        value = operands[0].value
+        return self, ids[0], value.shape, value.dtype, params
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, shape, dtype, params = entry
+        if self.selects:
+            cotangents.masked = True
+        c = self.transpose(g, shape, **params)
+        if c.dtype != dtype:
+            c = cast_back(c, dtype)
+        if i in cotangents:
+            cotangents.add(i, c)
+        else:
+            cotangents[i] = c
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        t = tangents[0]
+        return self.kernel(t, **entry[4]) if t.__class__ is not Tensor else self.call(t, **entry[4])
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return (entry[1],)
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        return entry
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        return tuple(a for a in entry[4].values() if isinstance(a, ndarray))
+
+
+def linear(
+    kernel: Any,
+    transpose: Rule,
+    *,
+    name: str | None = None,
+    functions: Sequence[Any] = (),
+    selects: bool = False,
+    internal: bool = False,
+    work: Any = costs.moves,
+    doc: str | None = None,
+) -> Any:
+    """Enter a linear operation of one array operand; axes and shapes are keywords.
+
+    Args:
+        kernel: ``kernel(x, **params)`` on plain arrays.
+        transpose: ``transpose(g, shape, **params)``, of operations that have rows themselves.
+        name: the row's name; the kernel's if None.
+        functions: other names and functions that this row answers for.
+        selects: it leaves elements out, so zeros in its cotangent mean "not taken".
+        internal: an adjoint helper: plain arrays in, plain arrays out, so that rules stay plain NumPy.
+        work: the cost column.
+        doc: the docstring.
+
+    Returns:
+        The operation.
+    """
+    row = Linear(name_of(kernel, name), kernel, transpose, selects)
+    row.work = work
+    finish = (lambda value: value) if internal else fresh
+
+    def call(x: Any, **params: Any) -> Any:
+        if x.__class__ is not Tensor:
+            x = operand(x)
+            if x.__class__ is not Tensor:
+                return finish(kernel(x, **params))
+        n = x._node
+        value = n.value
+        out = Node(kernel(value, **params))
+        stack = stack_now()
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(row, (n,), (out,), params, stack)
+            elif n.id in known:
+                known[out.id] = (row, n.id, value.shape, value.dtype, params)
+        return wrap(out)
+
+    return publish(row, call, functions, doc)
+
+
+# ------------------------------------------------------------------ bilinear
+class Bilinear(Row):
+    """An operation linear in each of two operands.
+
+    ``transposes`` are ``(g, y, shape_of_x, **params)`` and ``(g, x, shape_of_y, **params)``; the operand comes
+    conjugated. Entry: row, identity of x, y, shape and dtype of x; likewise for y; params.
+    """
+
+    __slots__ = ("transposes",)
+
+    def __init__(self, name: str, kernel: Any, transposes: tuple[Rule, Rule]) -> None:
+        super().__init__(name, kernel, kind="bilinear")
+        self.transposes = transposes
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        i, j = ids
+        x, y = operands
+        return (
+            self,
+            i,
+            y if i else None,
+            (x.value.shape, x.value.dtype) if i else None,
+            j,
+            x if j else None,
+            (y.value.shape, y.value.dtype) if j else None,
+            params,
+        )
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, y, like_x, j, x, like_y, params = entry
+        for id_, other, like, transpose in ((i, y, like_x, self.transposes[0]), (j, x, like_y, self.transposes[1])):
+            if id_:
+                c = cast_back(transpose(g, opened(other, raw).conjugate(), like[0], **params), like[1])
+                if id_ in cotangents:
+                    cotangents.add(id_, c)
+                else:
+                    cotangents[id_] = c
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        _, i, y, _, j, x, _, params = entry
+        s, t = tangents
+        if not j:
+            return self.product(s, opened(y, raw), params)
+        second = self.product(opened(x, raw), t, params)
+        return self.product(s, opened(y, raw), params) + second if i else second
+
+    def product(self, x: Any, y: Any, params: Any) -> Any:
+        """The operation itself, on arrays or on Tensors."""
+        if x.__class__ is Tensor or y.__class__ is Tensor:
+            return self.call(x, y, **params)
+        return self.kernel(x, y, **params)
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return entry[1], entry[4]
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        row, i, y, like_x, j, x, like_y, params = entry
+        if i not in needed:
+            i, y = 0, None
+        if j not in needed:
+            j, x = 0, None
+        return row, i, y, like_x, j, x, like_y, params
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        return entry[2], entry[5]
+
+
+def bilinear(
+    kernel: Any,
+    transpose_x: Rule,
+    transpose_y: Rule,
+    *,
+    name: str | None = None,
+    functions: Sequence[Any] = (),
+    work: Any = None,
+    doc: str | None = None,
+) -> Any:
+    """Enter a bilinear operation.
+
+    Args:
+        kernel: ``kernel(x, y, **params)`` on plain arrays.
+        transpose_x: ``(g, y, shape_of_x, **params)``, linear in g and y.
+        transpose_y: ``(g, x, shape_of_y, **params)``.
+        name: the row's name; the kernel's if None.
+        functions: other names and functions that this row answers for.
+        work: the cost column; by default that of a contraction.
+        doc: the docstring.
+
+    Returns:
+        The operation.
+    """
+    row = Bilinear(name_of(kernel, name), kernel, (transpose_x, transpose_y))
+    row.work = work or costs.bilinear(costs.contraction)
+    return publish(row, several_call(row, kernel), functions, doc)
+
+
+def several_call(row: Row, kernel: Any) -> Any:
+    """The callable of a row with any number of operands and results."""
+
+    def call(*args: Any, **params: Any) -> Any:
+        operands = [operand(a) for a in args]
+        nodes = tuple([a._node if a.__class__ is Tensor else a for a in operands])
+        values = [n.value if n.__class__ is Node else n for n in nodes]
+        result = kernel(*values, **params)
+        if not any(n.__class__ is Node for n in nodes):
+            return tuple([fresh(v) for v in result]) if row.outputs > 1 else fresh(result)
+        if row.outputs > 1:
+            outs = tuple([Node(v) for v in result])
+            record(row, nodes, outs, params)
+            return tuple([wrap(out) for out in outs])
+        out = Node(result)
+        record(row, nodes, (out,), params)
+        return wrap(out)
+
+    return call
+
+
+# ------------------------------------------------------------------ joining many operands
+class Joint(Row):
+    """A linear operation of a list of operands: concatenate, stack.
+
+    ``part(g, k, shapes, **params)`` is the cotangent of operand k. Entry: row, identities, (shapes, dtypes), params.
+    """
+
+    __slots__ = ("part",)
+
+    def __init__(self, name: str, kernel: Any, part: Rule) -> None:
+        super().__init__(name, kernel, kind="joint")
+        self.part = part
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        values = [a.value if a.__class__ is Node else a for a in operands]
+        return self, ids, tuple([np.shape(v) for v in values]), tuple([v.dtype for v in values]), params
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, ids, shapes, dtypes, params = entry
+        for k, i in enumerate(ids):
+            if i:
+                cotangents.add(i, cast_back(self.part(g, k, shapes, **params), dtypes[k]))
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        _, _, shapes, dtypes, params = entry
+        filled = [np.zeros(s, d) if t is None else t for t, s, d in zip(tangents, shapes, dtypes, strict=True)]
+        if any([t.__class__ is Tensor for t in filled]):
+            return self.call(filled, **params)
+        return self.kernel(filled, **params)
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return entry[1]  # type: ignore[no-any-return]
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        row, ids, *rest = entry
+        return (row, tuple([i if i in needed else 0 for i in ids]), *rest)
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        return ()
+
+
+def joint(
+    kernel: Any, part: Rule, *, name: str, functions: Sequence[Any] = (), work: Any = costs.moves, doc: str | None = None
+) -> Any:
+    """Enter a linear operation of a list of operands.
+
+    Args:
+        kernel: ``kernel(list_of_arrays, **params)``.
+        part: ``part(g, k, shapes, **params)``, the cotangent of operand k.
+        name: the row's name.
+        functions: other names and functions that this row answers for.
+        work: the cost column.
+        doc: the docstring.
+
+    Returns:
+        The operation, a function of a list.
+    """
+    row = Joint(name, kernel, part)
+    row.work = work
+
+    def call(items: Any, **params: Any) -> Any:
+        operands = [operand(a) for a in items]
+        nodes = tuple([a._node if a.__class__ is Tensor else np.asarray(a) for a in operands])
+        value = kernel([n.value if n.__class__ is Node else n for n in nodes], **params)
+        if not any([n.__class__ is Node for n in nodes]):
+            return fresh(value)
+        out = Node(value)
+        record(row, nodes, (out,), params)
+        return wrap(out)
+
+    return publish(row, call, functions, doc)
+
+
+# ------------------------------------------------------------------ anything else
+class General(Row):
+    """An operation with both rules written out, one function per operand in each.
+
+    A reverse rule is ``vjp(g, ...)``, a forward rule ``jvp(t, ...)``; the forward contributions are summed.
+    What follows in the signature is what the rule reads: ``x``, ``y``, ``z`` operands; ``out`` the result (a
+    tuple, if several); ``shape`` and ``dtype`` of the operand the rule belongs to; or a keyword by its name.
+    Of several results, ``g`` is a tuple with None for those without a cotangent, and ``jvp`` returns a tuple.
+
+    Entry: row, identities, identities of all results (if several), kept nodes, (shape, dtype) per operand, params.
+    """
+
+    __slots__ = ("jvps", "needs", "selects", "vjps")
+
+    def __init__(
+        self, name: str, kernel: Any, jvps: Sequence[Rule], vjps: Sequence[Rule], outputs: int, selects: bool
+    ) -> None:
+        super().__init__(name, kernel, kind="general", outputs=outputs)
+        if len(jvps) != len(vjps):
+            raise ValueError(f"{name}: {len(jvps)} forward and {len(vjps)} reverse rules; each operand needs both")
+        self.jvps = [(rule, reads(rule)[1:]) for rule in jvps]
+        self.vjps = [(rule, reads(rule)[1:]) for rule in vjps]
+        self.selects = selects
+        # For each operand, the slots its two rules read: operands by position, -1 for the result.
+        self.needs = [
+            {OPERANDS.index(n) if n != "out" else -1 for n in (*fwd[1], *rev[1]) if n in (*OPERANDS, "out")}
+            for fwd, rev in zip(self.jvps, self.vjps, strict=True)
+        ]
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        needed = set().union(*(need for i, need in zip(ids, self.needs, strict=True) if i))
+        kept = tuple([a if k in needed else None for k, a in enumerate(operands)])
+        kept += (outs if self.outputs > 1 else outs[0],) if -1 in needed else (None,)
+        likes = tuple(
+            [(a.value.shape, a.value.dtype) if i else None for i, a in zip(ids, operands, strict=True)]
+        )
+        out_ids = tuple([out.id for out in outs]) if self.outputs > 1 else None
+        return self, ids, out_ids, kept, likes, params
+
+    def arguments(self, names: tuple[str, ...], k: int, entry: Any, raw: bool) -> list[Any]:
+        """The values a rule of operand ``k`` names."""
+        _, _, _, kept, likes, params = entry
+        found: list[Any] = []
+        for name in names:
+            if name in OPERANDS:
+                found.append(opened(kept[OPERANDS.index(name)], raw))
+            elif name == "out":
+                found.append(opened(kept[-1], raw))
+            elif name == "shape":
+                found.append(likes[k][0])
+            elif name == "dtype":
+                found.append(likes[k][1])
+            else:
+                found.append(params[name])
+        return found
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, ids, out_ids, _, likes, _ = entry
+        if self.selects:
+            cotangents.masked = True
+        if out_ids is not None:
+            g = (g, *(cotangents.pop(i, None) for i in out_ids[1:]))
+            if all(c is None for c in g):
+                return
+        for k, i in enumerate(ids):
+            if i:
+                rule, names = self.vjps[k]
+                c = cast_back(rule(g, *self.arguments(names, k, entry, raw)), likes[k][1])
+                cotangents.add(i, c)
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        total: Any = None
+        for k, t in enumerate(tangents):
+            if t is None or not entry[1][k]:
+                continue
+            rule, names = self.jvps[k]
+            part = rule(t, *self.arguments(names, k, entry, raw))
+            if total is None:
+                total = part
+            elif self.outputs > 1:
+                total = tuple([a + b for a, b in zip(total, part, strict=True)])
+            else:
+                total = total + part
+        return total
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return entry[1]  # type: ignore[no-any-return]
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        row, ids, *rest = entry
+        return (row, tuple([i if i in needed else 0 for i in ids]), *rest)
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        kept = entry[3]
+        outs = kept[-1] if isinstance(kept[-1], tuple) else (kept[-1],)
+        return (*kept[:-1], *outs, *(a for a in entry[5].values() if isinstance(a, ndarray)))
+
+
+def general(
+    kernel: Any,
+    *,
+    jvp: Rule | Sequence[Rule],
+    vjp: Rule | Sequence[Rule],
+    name: str | None = None,
+    functions: Sequence[Any] = (),
+    outputs: int = 1,
+    selects: bool = False,
+    work: Any = None,
+    doc: str | None = None,
+) -> Any:
+    """Enter an operation with both rules written out (see ``General`` for their form).
+
+    Args:
+        kernel: ``kernel(*operands, **params)`` on plain arrays; a tuple of arrays if there are several results.
+        jvp: the forward rule, or one for each operand.
+        vjp: the reverse rule, or one for each operand.
+        name: the row's name; the kernel's if None.
+        functions: other names and functions that this row answers for.
+        outputs: the number of results.
+        selects: it leaves elements out, so zeros in its cotangent mean "not taken".
+        work: the cost column.
+        doc: the docstring.
+
+    Returns:
+        The operation.
+    """
+    jvps, vjps = ([rule] if callable(rule) else list(rule) for rule in (jvp, vjp))
+    row = General(name_of(kernel, name), kernel, jvps, vjps, outputs, selects)
+    row.work = work or costs.composite(costs.Work(nonlinear=2), costs.Work(nonlinear=2), costs.Work(mults=1))
+    return publish(row, several_call(row, kernel), functions, doc)
+
+
+# ------------------------------------------------------------------ no derivative
+class Absent(Row):
+    """An operation whose results carry no derivative: rounding, casts to integer, comparisons, argmax."""
+
+    __slots__ = ()
+
+
+def nondifferentiable(
+    kernel: Any, *, name: str | None = None, functions: Sequence[Any] = (), outputs: int = 1, doc: str | None = None
+) -> Any:
+    """Enter an operation whose results carry no derivative: None in both modes, and ``tape.why`` says so.
+
+    Args:
+        kernel: ``kernel(*operands, **params)`` on plain arrays.
+        name: the row's name; the kernel's if None.
+        functions: other names and functions that this row answers for.
+        outputs: the number of results.
+        doc: the docstring.
+
+    Returns:
+        The operation.
+    """
+    row = Absent(name_of(kernel, name), kernel, kind="absent", outputs=outputs)
+
+    def call(*args: Any, **params: Any) -> Any:
+        operands = [operand(a) for a in args]
+        nodes = [a._node if a.__class__ is Tensor else a for a in operands]
+        result = kernel(*[n.value if n.__class__ is Node else n for n in nodes], **params)
+        results = result if outputs > 1 else (result,)
+        outs = tuple([fresh(v) for v in results])
+        for r in stack_now():
+            r.cut(row, nodes, [out._node for out in outs])
+        return outs if outputs > 1 else outs[0]
+
+    return publish(row, call, functions, doc)

@@ -1,0 +1,129 @@
+"""The stack of active recorders: who is told of an operation, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+# What a closed recorder keeps as its entries: nothing is ever found in it, so nothing is ever recorded.
+CLOSED: dict[int, Any] = {}
+
+
+class Recorder:
+    """One activation of a tape or an accumulator, from the moment it is entered until it is left.
+
+    Entering again makes a new activation, so a stack that still holds an old one (a generator closed
+    elsewhere, a context copied earlier) can never bring it back to life.
+
+    ``entries`` is the tape's dictionary, identity of a result -> entry. It is also the set of what the tape
+    tracks, so recording asks it one question. ``None`` marks a recorder that works through ``see``.
+    """
+
+    __slots__ = ("entries", "live")
+
+    def __init__(self, entries: dict[int, Any] | None) -> None:
+        self.entries = entries
+        self.live = True
+
+    def close(self) -> None:
+        """Never record again, in whichever stack this activation still stands."""
+        self.live = False
+        self.entries = CLOSED
+
+    def tracks(self, node: Any) -> bool:
+        """Whether this recorder follows the derivative of ``node``."""
+        return self.entries is not None and node.id in self.entries
+
+    def access(self, variable: Any) -> None:
+        """A Variable was read (a tape may want to watch it)."""
+
+    def cut(self, row: Any, operands: Sequence[Any], outs: Sequence[Any]) -> None:
+        """An operation without derivative took place (a tape remembers it for ``why``)."""
+
+    def see(
+        self, row: Any, operands: tuple[Any, ...], outs: tuple[Any, ...], params: dict[str, Any], stack: Stack
+    ) -> None:
+        """An operation took place; only recorders without ``entries`` are told this way."""
+        raise AssertionError("a recorder with entries records in place")
+
+
+Stack = tuple[Recorder, ...]
+
+STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=())
+
+
+def push(recorder: Recorder) -> None:
+    """Make ``recorder`` the innermost one; forget the dead ones on the way."""
+    STACK.set((*(r for r in STACK.get() if r.live), recorder))
+
+
+def remove(recorder: Recorder) -> None:
+    """Close ``recorder`` and take it off this context's stack, wherever in it it stands.
+
+    By identity and not by ``ContextVar.reset``: a reset would bring back recorders that were closed in between.
+    """
+    recorder.close()
+    STACK.set(tuple(r for r in STACK.get() if r.live))
+
+
+def live() -> Stack:
+    """The recorders that are told of an operation now, outermost first."""
+    stack = STACK.get()
+    for r in stack:
+        if not r.live:
+            stack = tuple(r for r in stack if r.live)
+            STACK.set(stack)
+            break
+    return stack
+
+
+def is_tracked(node: Any) -> bool:
+    """Whether an active recorder follows the derivative of ``node``."""
+    for r in STACK.get():
+        if r.tracks(node):
+            return True
+    return False
+
+
+@contextmanager
+def only(stack: Stack) -> Iterator[None]:
+    """Run a block under ``stack`` alone."""
+    before = STACK.get()
+    STACK.set(stack)
+    try:
+        yield
+    finally:
+        STACK.set(before)
+
+
+@contextmanager
+def without(recorder: Recorder) -> Iterator[None]:
+    """Run a block with one recorder paused; it is put back where it stood, unless it was closed meanwhile."""
+    before = STACK.get()
+    STACK.set(tuple(r for r in before if r is not recorder))
+    try:
+        yield
+    finally:
+        entered = tuple(r for r in STACK.get() if r not in before)
+        STACK.set((*(r for r in before if r.live), *entered))
+
+
+def stop_recording() -> Any:
+    """Pause every tape and accumulator of this thread for the length of a ``with`` block.
+
+    Returns:
+        A context manager.
+
+    Example:
+        >>> import dualtape as dt
+        >>> x = dt.constant(3.0)
+        >>> with dt.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     with dt.stop_recording():
+        ...         y = x * x
+        >>> print(tape.gradient(y, x))
+        None
+    """
+    return only(())

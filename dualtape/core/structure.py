@@ -1,0 +1,72 @@
+"""Nested structures: taking lists, tuples, dicts, named tuples and dataclasses apart and putting them together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Rebuild = Callable[[Iterator[Any]], Any]
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether ``value`` is not a structure (None counts as a structure without leaves)."""
+    return not (
+        value is None
+        or isinstance(value, (list, tuple, dict))
+        or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+    )
+
+
+def flatten(structure: Any) -> tuple[list[Any], Rebuild]:
+    """The leaves of a nested structure, and the function that builds one like it from new leaves.
+
+    Args:
+        structure: nested lists, tuples, dicts (in the order of their keys' insertion), named tuples and
+            dataclass instances; everything else is a leaf; None has no leaves.
+
+    Returns:
+        The leaves in order, and ``rebuild``, which takes an iterator of as many new leaves.
+
+    Example:
+        >>> leaves, rebuild = flatten({"a": (1, 2), "b": 3})
+        >>> rebuild(iter([10 * leaf for leaf in leaves]))
+        {'a': (10, 20), 'b': 30}
+    """
+    leaves: list[Any] = []
+    return leaves, _walk(structure, leaves)
+
+
+def _walk(value: Any, leaves: list[Any]) -> Rebuild:
+    if value is None:
+        return _nothing
+    if isinstance(value, dict):
+        keys = list(value)
+        parts = [_walk(value[k], leaves) for k in keys]
+        kind = type(value)
+        return lambda it: kind((k, part(it)) for k, part in zip(keys, parts, strict=True))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = [_walk(v, leaves) for v in value]
+        named = type(value)
+        return lambda it: named(*[part(it) for part in parts])
+    if isinstance(value, (list, tuple)):
+        parts = [_walk(v, leaves) for v in value]
+        sequence = list if isinstance(value, list) else tuple
+        return lambda it: sequence([part(it) for part in parts])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [f.name for f in dataclasses.fields(value)]
+        parts = [_walk(getattr(value, n), leaves) for n in names]
+        # replace() runs the class's own __init__, as for any new value of it
+        return lambda it: dataclasses.replace(value, **{n: p(it) for n, p in zip(names, parts, strict=True)})
+    leaves.append(value)
+    return next
+
+
+def _nothing(leaves: Iterator[Any]) -> None:
+    return None
+
+
+def map_structure(function: Callable[[Any], Any], structure: Any) -> Any:
+    """The structure with ``function`` applied to each leaf."""
+    leaves, rebuild = flatten(structure)
+    return rebuild(iter([function(leaf) for leaf in leaves]))

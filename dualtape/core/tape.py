@@ -1,0 +1,358 @@
+"""GradientTape: the reader of the table that records operations and sweeps back over them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import numpy as np
+
+from dualtape.core import recorders
+from dualtape.core.cotangents import Cotangents, seed
+from dualtape.core.recorders import Recorder
+from dualtape.core.structure import flatten
+from dualtape.core.table import Row
+from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, tensor
+from dualtape.core.variable import Variable
+
+Entries = dict[int, Any]
+
+
+class TapeRecorder(Recorder):
+    """One activation of a tape: where its operations go, and which Variables it saw."""
+
+    __slots__ = ("cuts", "variables", "watches")
+
+    def __init__(self, entries: Entries, variables: dict[int, Variable], cuts: list[Any], watches: bool) -> None:
+        super().__init__(entries)
+        self.variables = variables
+        self.cuts = cuts
+        self.watches = watches
+
+    def access(self, variable: Variable) -> None:
+        if self.live and self.watches and variable.trainable:
+            self.watch_variable(variable)
+
+    def watch_variable(self, variable: Variable) -> None:
+        assert self.entries is not None
+        self.variables.setdefault(variable._node.id, variable)
+        self.entries.setdefault(variable._node.id, None)
+
+    def cut(self, row: Row, operands: Sequence[Any], outs: Sequence[Node]) -> None:
+        known = self.entries
+        ids = [a.id for a in operands if a.__class__ is Node and a.id in known]  # type: ignore[operator]
+        if ids:
+            self.cuts.append((row.name, ids, [out.id for out in outs], caller()))
+
+
+def caller() -> str:
+    """The file and line of the user's code that is running, outside this package."""
+    import sys
+
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dualtape", "numpy"):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class GradientTape:
+    """Records operations, to differentiate a result by what it was computed from (reverse mode).
+
+    Tensors are followed once they are watched; trainable Variables are watched when they are read. Tapes and
+    accumulators nest: operations done by ``gradient`` are recorded by whatever is active around the call.
+
+    Args:
+        persistent: whether ``gradient`` may be called more than once.
+        watch_accessed_variables: whether reading a trainable Variable watches it.
+
+    Example:
+        >>> import dualtape as dt
+        >>> x = dt.constant(3.0)
+        >>> with dt.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x)
+        Tensor(6.)
+    """
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self._persistent = persistent
+        self._watches = watch_accessed_variables
+        self._entries: Entries = {}
+        self._variables: dict[int, Variable] = {}
+        self._cuts: list[Any] = []
+        self._recorder: TapeRecorder | None = None
+        self._spent = False
+
+    # ---- recording
+    def __enter__(self) -> Self:
+        if self._recorder is not None:
+            raise ValueError("this tape is already recording; leave it before entering it again")
+        self._recorder = TapeRecorder(self._entries, self._variables, self._cuts, self._watches)
+        recorders.push(self._recorder)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._recorder is not None:
+            recorders.remove(self._recorder)
+            self._recorder = None
+
+    def _recording(self, what: str, error: type[Exception]) -> TapeRecorder:
+        if self._recorder is None:
+            raise error(f"{what} needs a tape that is recording: call it inside the tape's with block")
+        return self._recorder
+
+    def watch(self, tensor: Any) -> None:
+        """Follow a Tensor or Variable, or each one in a nested structure.
+
+        Args:
+            tensor: Tensors and Variables of a floating or complex dtype, in any structure.
+
+        Raises:
+            ValueError: for ndarrays and numbers, which have no identity to follow.
+        """
+        for leaf in flatten(tensor)[0]:
+            if not isinstance(leaf, Operand):
+                raise ValueError(
+                    f"cannot watch a {type(leaf).__name__}: a tape follows Tensors and Variables; "
+                    "make one with dualtape.constant(value)"
+                )
+            if leaf.dtype.kind not in "fc":
+                warnings.warn(
+                    f"watching a Tensor of dtype {leaf.dtype}: only floating and complex dtypes have derivatives, "
+                    "so its gradient will be None",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            elif isinstance(leaf, Variable):
+                recorder = self._recorder or TapeRecorder(self._entries, self._variables, self._cuts, True)
+                recorder.watch_variable(leaf)
+            else:
+                self._entries.setdefault(leaf._read()._node.id, None)
+
+    def stop_recording(self) -> AbstractContextManager[None]:
+        """Pause this tape for the length of a ``with`` block.
+
+        Raises:
+            RuntimeError: if the tape is not recording.
+        """
+        return recorders.without(self._recording("stop_recording()", RuntimeError))
+
+    def reset(self) -> None:
+        """Forget everything recorded and watched so far.
+
+        Raises:
+            ValueError: if the tape is not recording.
+        """
+        recorder = self._recording("reset()", ValueError)
+        self._stop()
+        self._entries, self._variables, self._cuts, self._spent = {}, {}, [], False
+        del recorder
+        self.__enter__()
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The Variables watched so far, in the order of their creation."""
+        return tuple(self._variables[k] for k in sorted(self._variables))
+
+    # ---- what it holds
+    def __len__(self) -> int:
+        """The number of operations recorded."""
+        return sum(1 for e in self._entries.values() if e)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays that are kept for the sweep, each buffer counted once."""
+        buffers: dict[int, int] = {}
+        for e in self._entries.values():
+            if e:
+                for kept in e[0].kept(e):
+                    value = kept.value if kept.__class__ is Node else kept
+                    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+                        value = value.base
+                    if isinstance(value, (np.ndarray, np.generic)):
+                        buffers[id(value)] = value.nbytes
+        return sum(buffers.values())
+
+    # ---- differentiating
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: str = "none",
+    ) -> Any:
+        """The gradient of the sum of the targets by each source.
+
+        Args:
+            target: a Tensor or Variable of any shape, or a nested structure of them, which are summed.
+            sources: Tensors and Variables in any structure.
+            output_gradients: a cotangent for each target, of a shape that broadcasts to the target's; ones if None.
+            unconnected_gradients: ``"none"`` or ``"zero"``, what a source gets that no target depends on.
+
+        Returns:
+            Tensors (or None) in the structure of ``sources``, each with the shape and dtype of its source. For
+            complex sources, the conjugate of the holomorphic derivative.
+
+        Raises:
+            RuntimeError: on the second call, unless the tape is persistent.
+            ValueError: for a cotangent that does not fit, or an unknown ``unconnected_gradients``.
+            TypeError: if there is no target, or a source is not a Tensor or Variable.
+        """
+        zero = wants_zero(unconnected_gradients)
+        if self._spent:
+            raise RuntimeError(
+                "gradient() was already called on this tape, which let go of what it recorded: "
+                "make it GradientTape(persistent=True) to call it again"
+            )
+        targets, _ = flatten(target)
+        if not targets:
+            raise TypeError("gradient() needs a target, got None" if target is None else "gradient() got no targets")
+        found, rebuild = flatten(sources)
+        for source in found:
+            if not isinstance(source, Operand):
+                raise TypeError(f"a source of a gradient is a Tensor or Variable, not {type(source).__name__}")
+        if not self._persistent:
+            self._stop()
+            self._spent = True
+        cotangents = seeds(targets, output_gradients)
+        ids = [identity(s) for s in found]
+        result = sweep(self._entries, cotangents, ids, consume=not self._persistent)
+        return rebuild(iter([finished(c, s, zero) for c, s in zip(result, found, strict=True)]))
+
+    def why(self, target: Any, source: Any) -> str:
+        """Why the gradient of ``target`` by ``source`` is None (or that it is not).
+
+        Args:
+            target: a Tensor or Variable.
+            source: a Tensor or Variable.
+
+        Returns:
+            A sentence naming the operation, and the source line, that cut the path. A tape that is not persistent
+            can be asked before ``gradient``, which lets go of what it recorded.
+        """
+        from dualtape.core.explain import why
+
+        return why(self._entries, self._cuts, self._spent and not self._persistent, target, source)
+
+
+def wants_zero(unconnected: str) -> bool:
+    """Whether unconnected derivatives are zeros rather than None."""
+    unconnected = getattr(unconnected, "value", unconnected)
+    if unconnected not in ("none", "zero"):
+        raise ValueError(f'unconnected_gradients is "none" or "zero", not {unconnected!r}')
+    return unconnected == "zero"
+
+
+def identity(source: Operand) -> int:
+    """The identity a source is followed under."""
+    return source._node.id  # type: ignore[attr-defined, no-any-return]
+
+
+def seeds(targets: list[Any], given: Any) -> Cotangents:
+    """The cotangents a sweep starts with."""
+    cotangents = Cotangents()
+    values = [None] * len(targets) if given is None else flatten_like(given, len(targets))
+    for k, (target, value) in enumerate(zip(targets, values, strict=True)):
+        t = operand(target)
+        if t.__class__ is not Tensor or t.dtype.kind not in "fc":
+            continue
+        node = t._node
+        if value is None:
+            c = np.ones(node.value.shape, node.value.dtype)[()]
+        else:
+            c = operand(value) if isinstance(value, Operand) else np.array(value)[()]
+            name = "output_gradients" if len(targets) == 1 else f"output_gradients[{k}]"
+            c = seed(node.value, c, name)
+            if c.__class__ is Tensor and not recorders.live():
+                c = c._node.value
+        cotangents.add(node.id, c)
+    cotangents.owned.clear()
+    return cotangents
+
+
+def flatten_like(given: Any, count: int) -> list[Any]:
+    """The cotangents given for ``count`` targets; None stands for ones."""
+    if count == 1:
+        leaves = flatten(given)[0] if isinstance(given, (list, tuple)) and len(given) == 1 else [given]
+    else:
+        leaves = list(given) if isinstance(given, (list, tuple)) and len(given) == count else flatten(given)[0]
+    if len(leaves) != count:
+        raise ValueError(f"output_gradients has {len(leaves)} entries for {count} targets")
+    return leaves
+
+
+def sweep(entries: Entries, cotangents: Cotangents, sources: list[int], *, consume: bool) -> list[Any]:
+    """Walk the entries from the last to the first; return the cotangent of each source, or None.
+
+    With nobody recording, rules see plain arrays; else Tensors, so that the walk itself is recorded. A walk that
+    consumes lets go of each entry as it passes it.
+    """
+    raw = not recorders.live()
+    wanted = set(sources)
+    watched = {i for i, e in entries.items() if e is None}
+    needed = None if watched <= wanted else dependants(entries, wanted)
+    # Cotangents of sources that were themselves computed: complete when the walk reaches them, and then passed on.
+    kept: dict[int, Any] = {}
+    steps: Any = None if consume else reversed(list(entries.items()))
+    while True:
+        if consume:
+            if not entries:
+                break
+            i, e = entries.popitem()
+        else:
+            i, e = next(steps, (0, None))
+            if not i:
+                break
+        if not e:
+            if e is not None and i in wanted and i in cotangents:
+                kept[i] = cotangents[i]
+                cotangents.owned.discard(i)
+            continue
+        row = e[0]
+        if i in wanted and i in cotangents:
+            kept[i] = cotangents[i]
+            cotangents.owned.discard(i)
+        if row.outputs == 1:
+            g = cotangents.pop(i, None)
+            if g is None:
+                continue
+        else:
+            g = cotangents.pop(i, None)
+        if needed is not None:
+            if i not in needed and row.outputs == 1:
+                continue
+            e = row.restrict(e, needed)
+        row.pull(e, g, cotangents, raw)
+    return [kept[i] if i in kept else cotangents.get(i) for i in sources]
+
+
+def dependants(entries: Entries, sources: set[int]) -> set[int]:
+    """The identities that depend on any of ``sources``: nothing else needs a cotangent."""
+    needed = set(sources)
+    for i, e in entries.items():
+        if e and not needed.isdisjoint(e[0].inputs(e)):
+            needed.add(i)
+            if e[0].outputs > 1:
+                needed.update(e[2])
+    return needed
+
+
+def finished(c: Any, source: Any, zero: bool) -> Any:
+    """A cotangent as the caller gets it: a Tensor like its source, or None."""
+    if c is None:
+        if not zero:
+            return None
+        return constant(np.zeros(source.shape, source.dtype))
+    if c.__class__ is Tensor:
+        return c
+    if c.__class__ is np.ndarray and 0 in c.strides:
+        c = np.ascontiguousarray(c) if c.ndim else c[()]
+    return tensor(c)

@@ -1,0 +1,390 @@
+"""Tensor: a handle on a node, which is a value and an identity; answers NumPy's protocols and knows no mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Self
+
+import numpy as np
+
+from dualtape.core import recorders
+from dualtape.core.table import TABLE
+
+new = object.__new__
+new_id = count(1).__next__
+
+
+class Node:
+    """A value and an identity; it never changes. Accumulators hang their tangents on it, under their own keys."""
+
+    __slots__ = ("id", "tangents", "value")
+
+    def __init__(self, value: Any, id: int | None = None) -> None:
+        self.value = value
+        self.id = new_id() if id is None else id
+        self.tangents: dict[int, Any] | None = None
+
+
+class Operand:
+    """What Tensors and Variables share: attributes of an array, NumPy's protocols, conversions.
+
+    The operators and the array methods are put here by the modules in ``dualtape.ops``.
+    """
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # == is elementwise; use ref()
+
+    def _read(self) -> Tensor:
+        raise NotImplementedError
+
+    def _value(self) -> Any:
+        """The value, without telling anyone it was read."""
+        raise NotImplementedError
+
+    # ---- what an array has
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, a tuple of ints."""
+        return self._value().shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        return self._value().dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._value().ndim  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._value().size  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the value."""
+        return self._value().nbytes  # type: ignore[no-any-return]
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return self._value().itemsize  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> str:
+        """Always ``"cpu"`` (the Array API asks)."""
+        return "cpu"
+
+    def numpy(self) -> Any:
+        """The value as NumPy has it: a read-only array, or a scalar. The derivative is not carried along.
+
+        Returns:
+            An ndarray that cannot be written to, or a NumPy scalar for shape ().
+
+        Example:
+            >>> import dualtape as dt
+            >>> dt.constant([1.0, 2.0]).numpy()
+            array([1., 2.])
+        """
+        return read_only(self._value())
+
+    def ref(self) -> Reference:
+        """A hashable stand-in for this object (``==`` on Tensors is elementwise); ``deref()`` gives it back."""
+        return Reference(self)
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of a 0-d Tensor")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        shape = self.shape
+        if not shape:
+            raise TypeError("iteration over a 0-d Tensor")
+        x = self._read()
+        return (x[i] for i in range(shape[0]))
+
+    # ---- leaving the world of Tensors: only where nothing is lost
+    def _leave(self, function: str) -> Any:
+        x = self._read()
+        if recorders.STACK.get() and recorders.is_tracked(x._node) and x.dtype.kind in "fc":
+            raise TypeError(
+                f"{function} of a Tensor {x.shape} that a tape or accumulator follows would lose its derivative: use a "
+                "NumPy or dualtape operation instead, or .numpy() if the derivative is to end here"
+            )
+        return x._node.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        x = self._read()
+        if not x.shape and recorders.STACK.get() and recorders.is_tracked(x._node):
+            # np.array([t1, t2]) asks each of its items for an array and would take the numbers alone. A 0-d object
+            # array holding the Tensor itself keeps the derivative; operations stack such arrays again.
+            if dtype is None or np.dtype(dtype) == object:
+                held = np.empty((), object)
+                held[()] = x
+                return held
+        value = np.asarray(self._leave("conversion to an array"))
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            return value.astype(dtype)
+        return value.copy() if copy else np.asarray(read_only(value))
+
+    def __float__(self) -> float:
+        return float(self._leave("float()"))
+
+    def __int__(self) -> int:
+        return int(self._leave("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._leave("complex()"))
+
+    def __index__(self) -> int:
+        return self._value().__index__()  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        return bool(self._value())
+
+    def item(self, *index: Any) -> Any:
+        """One element as a Python scalar; raises while a recorder follows the Tensor."""
+        return self._leave("item()").item(*index)
+
+    def tolist(self) -> Any:
+        """Nested Python lists; raises while a recorder follows the Tensor."""
+        return self._leave("tolist()").tolist()
+
+    def __format__(self, spec: str) -> str:
+        value = self._value()
+        return format(value if spec and not value.shape else str(self), "" if value.shape else spec)
+
+    # ---- NumPy's protocols
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs:
+            call = TABLE.get(ufunc) or lookup(ufunc)
+            return call(*inputs)
+        return UFUNC_METHODS[0](ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        return (TABLE.get(func) or lookup(func))(*args, **kwargs)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        import dualtape
+
+        return dualtape
+
+
+class Tensor(Operand):
+    """An immutable array that tapes and accumulators can follow; made by ``constant`` and by every operation.
+
+    NumPy's functions, operators, indexing and array methods work on it and return Tensors. Item assignment
+    gives this handle a new value; whatever was computed or recorded from the old one keeps it.
+
+    Example:
+        >>> import numpy as np, dualtape as dt
+        >>> x = dt.constant([0.0, 1.0])
+        >>> np.exp(x) + 1
+        Tensor([2.        , 3.71828183])
+    """
+
+    __slots__ = ("__weakref__", "_base", "_node")
+
+    _node: Node
+    # For results of basic indexing, unset on all others: the handle it was cut from, the index, and that handle's
+    # node after the last write through this slice.
+    _base: tuple[Any, Any, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        raise TypeError("make a Tensor with dualtape.constant(value)")
+
+    def _read(self) -> Tensor:
+        return self
+
+    def _value(self) -> Any:
+        return self._node.value
+
+    def __repr__(self) -> str:
+        text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Tensor(")
+        dtype = self.dtype
+        return f"Tensor({text})" if dtype in (np.float64, np.bool_, np.int64) else f"Tensor({text}, dtype={dtype})"
+
+    def __str__(self) -> str:
+        return str(self._node.value)
+
+    def __copy__(self) -> Tensor:
+        return wrap(self._node)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return wrap(self._node)
+
+    def __reduce__(self) -> Any:
+        return constant, (np.asarray(self._node.value),)
+
+
+class Reference:
+    """A hashable stand-in for a Tensor or Variable, equal to another when both stand for the same object."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, held: Operand) -> None:
+        self._held = held
+
+    def deref(self) -> Any:
+        """The object it stands for."""
+        return self._held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other._held is self._held
+
+    def __hash__(self) -> int:
+        return id(self._held)
+
+    def __repr__(self) -> str:
+        return f"<Reference to {self._held!r}>"
+
+
+def wrap(node: Node) -> Tensor:
+    """A handle on ``node``."""
+    t: Tensor = new(Tensor)
+    t._node = node
+    return t
+
+
+def tensor(value: Any) -> Tensor:
+    """A Tensor with an identity of its own on ``value`` as it stands (no copy: for arrays nobody else writes)."""
+    return wrap(Node(value))
+
+
+def read_only(value: Any) -> Any:
+    """A view that cannot be written through (scalars as they are)."""
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
+def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """``value`` itself if nobody can write to its memory, else a copy: a tape must not see later changes."""
+    base: Any = value
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return value.copy()
+        base = base.base
+    return value if base is None else value.copy()
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """A new Tensor from a number, an array or nested sequences of them; the data are copied.
+
+    Args:
+        value: a number, ndarray, Tensor, or nested sequences; Tensors inside sequences keep their derivative.
+        dtype: the dtype of the result; NumPy's choice if None.
+        shape: if given, ``value`` is filled or reshaped to it, as TensorFlow does.
+
+    Returns:
+        A Tensor.
+
+    Raises:
+        TypeError: for values NumPy has no numeric dtype for.
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.constant([1, 2], dtype="float32")
+        Tensor([1., 2.], dtype=float32)
+    """
+    if isinstance(value, Operand) or (isinstance(value, (list, tuple)) and has_tensor(value)):
+        x = operand(value)
+        if dtype is not None and x.dtype != np.dtype(dtype):
+            x = x.astype(dtype)
+        elif isinstance(value, Operand):
+            x = TABLE["identity"](x)
+    else:
+        array = np.array(value, dtype=dtype)
+        if array.dtype == object:
+            if has_tensor(array):
+                return constant(array.tolist(), dtype, shape)
+            raise TypeError(f"no Tensor can be made of {type(value).__name__}: its elements are {kind_of_items(array)}")
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"no Tensor can be made of dtype {array.dtype}: numbers and booleans only")
+        x = tensor(array[()])
+    if shape is not None:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        x = x.reshape(shape) if x.size != 1 else TABLE["broadcast_to"](x.reshape(()), shape)
+    return x  # type: ignore[no-any-return]
+
+
+def has_tensor(value: Any) -> bool:
+    """Whether nested sequences or an object array hold a Tensor or Variable."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(has_tensor(v) for v in value.flat)
+    if isinstance(value, (list, tuple)):
+        return any(has_tensor(v) for v in value)
+    return isinstance(value, Operand)
+
+
+def kind_of_items(array: np.ndarray[Any, Any]) -> str:
+    """The type names in an object array, for an error message."""
+    return ", ".join(sorted({type(v).__name__ for v in array.flat})[:3]) or "objects"
+
+
+SCALARS = (float, int, bool, complex, np.generic)
+
+
+def operand(value: Any) -> Any:
+    """What an operation works on: a Tensor where a derivative may be carried, else a raw array or number."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, Operand):
+        return value._read()
+    if isinstance(value, np.ndarray):
+        if value.dtype == object and has_tensor(value):
+            return TABLE["stack_items"](value.tolist())
+        return value
+    if isinstance(value, SCALARS):
+        return value
+    if isinstance(value, (list, tuple)):
+        return TABLE["stack_items"](value) if has_tensor(value) else np.asarray(value)
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
+    raise TypeError(f"expected a number, an array or a Tensor, got {type(value).__name__}")
+
+
+def raw(value: Any) -> Any:
+    """The bare NumPy value behind a Tensor; anything else as it is."""
+    return value._node.value if value.__class__ is Tensor else value
+
+
+def lookup(function: Any) -> Callable[..., Any]:
+    """The operation for a NumPy function or ufunc, after loading the families that are loaded on demand."""
+    load_late_families(function)
+    call = TABLE.get(function)
+    if call is None:
+        raise TypeError(unknown(function))
+    return call
+
+
+# Filled by dualtape.ops: families that wait until SciPy is in use, and the methods of ufuncs.
+LATE_FAMILIES: list[Callable[[Any], None]] = []
+UFUNC_METHODS: list[Callable[[np.ufunc, str, tuple[Any, ...], dict[str, Any]], Any]] = []
+
+
+def load_late_families(function: Any) -> None:
+    """Give the families that are not loaded yet the chance to bring a row for ``function``."""
+    for load in LATE_FAMILIES:
+        load(function)
+
+
+def unknown(function: Any) -> str:
+    """The message for a function without a row, with the nearest name that has one."""
+    from difflib import get_close_matches
+
+    name = getattr(function, "__name__", str(function))
+    module = getattr(function, "__module__", None) or "numpy"
+    names = [key for key in TABLE if isinstance(key, str)]
+    near = get_close_matches(name, names, 1, 0.6)
+    hint = f"; the nearest operation is {near[0]!r}" if near else ""
+    return (
+        f"{module}.{name} has no row in dualtape's table and cannot take a Tensor{hint}. "
+        "Register it with dualtape.extend.operation, or call it with .numpy() if the derivative is to end here"
+    )

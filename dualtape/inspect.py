@@ -1,0 +1,200 @@
+"""Looking at a program: its trace, node by node, and its cost in counted operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualtape.core import recorders
+from dualtape.core.costs import Parts, Performed
+from dualtape.core.recorders import Recorder, Stack
+from dualtape.core.structure import flatten
+from dualtape.core.table import Row, Work
+from dualtape.core.tape import GradientTape
+from dualtape.core.tensor import Node, Operand, wrap
+from dualtape.transforms.arguments import results, sources
+from dualtape.transforms.products import jvp
+
+
+class TraceNode(NamedTuple):
+    """One line of a trace: an input, or an operation with what it was applied to.
+
+    ``inputs`` are indices of earlier nodes, or constants; ``tangent`` and ``adjoint`` are None unless asked for.
+    """
+
+    index: int
+    name: str
+    inputs: tuple[Any, ...]
+    value: Any
+    tangent: Any
+    adjoint: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return np.shape(self.value)
+
+
+class Trace(NamedTuple):
+    """The operations of a program in the order they ran, its inputs first."""
+
+    nodes: list[TraceNode]
+    outputs: tuple[int, ...]
+
+
+class Watcher(Recorder):
+    """A third reader of the table: it is told of each operation and keeps what it is asked to."""
+
+    __slots__ = ("keep", "known")
+
+    def __init__(self, keep: Callable[[Row, Any, Any, Any, Watcher], None]) -> None:
+        super().__init__(None)
+        self.keep = keep
+        self.known: dict[int, Any] = {}
+
+    def tracks(self, node: Node) -> bool:
+        return self.live and node.id in self.known
+
+    def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+        if any([a.__class__ is Node and a.id in self.known for a in operands]):
+            self.keep(row, operands, outs, params, self)
+
+
+def run(f: Callable[..., Any], args: tuple[Any, ...], watcher: Watcher) -> list[Any]:
+    """Run ``f`` with a watcher on the stack; its results."""
+    recorders.push(watcher)
+    try:
+        return results(f(*args))[0]
+    finally:
+        recorders.remove(watcher)
+
+
+def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = None, adjoint: bool = False) -> Trace:
+    """The operations that ``f`` performs on its arguments, with their values.
+
+    Args:
+        f: a function of arrays or nested structures of them.
+        *args: its arguments.
+        tangents: a direction, one entry for each argument: fills in the tangents.
+        adjoint: whether to fill in the adjoints, the derivatives of the (scalar) result by each node.
+
+    Returns:
+        A ``Trace``; its nodes are the argument's leaves, named "input", and then the operations.
+
+    Example:
+        >>> import numpy as np, dualtape as dt
+        >>> [node.name for node in dt.inspect.trace(lambda x: np.sin(x) * x, 2.0).nodes]
+        ['input', 'sin', 'multiply']
+    """
+    given = sources("trace", args, range(len(args)))
+    lines: list[tuple[str, tuple[Any, ...], Node]] = [("input", (), x._node) for x in given.leaves]
+
+    def keep(row: Row, operands: Any, outs: Any, params: Any, watcher: Watcher) -> None:
+        ins = tuple(
+            [watcher.known[a.id] if a.__class__ is Node and a.id in watcher.known else Constant(value_of(a)) for a in operands]
+        )
+        for out in outs:
+            watcher.known[out.id] = len(lines)
+            lines.append((row.name, ins, out))
+
+    watcher = Watcher(keep)
+    watcher.known = {x._node.id: k for k, x in enumerate(given.leaves)}
+    tape = GradientTape(persistent=True)
+    with tape:
+        tape.watch(given.leaves)
+        found = run(f, given.args, watcher)
+    adjoints: list[Any] = [None] * len(lines)
+    if adjoint:
+        adjoints = tape.gradient(found, [wrap(node) for _, _, node in lines], unconnected_gradients="zero")
+    moved: list[Any] = [None] * len(lines)
+    if tangents is not None:
+        moved = tangents_of(f, args, tuple(tangents), len(lines))
+    nodes = [
+        TraceNode(k, name, ins, node.value, bare(moved[k]), bare(adjoints[k])) for k, (name, ins, node) in enumerate(lines)
+    ]
+    return Trace(nodes, tuple(watcher.known.get(y._node.id, -1) for y in found))
+
+
+class Constant(NamedTuple):
+    """An operand of a traced operation that does not depend on the inputs."""
+
+    value: Any
+
+
+def value_of(a: Any) -> Any:
+    """The plain value of an operand."""
+    return a.value if a.__class__ is Node else a
+
+
+def bare(x: Any) -> Any:
+    """The plain value of a derivative, or None."""
+    return x.numpy() if isinstance(x, Operand) else x
+
+
+def tangents_of(f: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...], count: int) -> list[Any]:
+    """The tangent of every node of a trace: run again under forward mode, with every operation as a result."""
+
+    def all_nodes(*xs: Any) -> list[Any]:
+        leaves = flatten(xs)[0]
+        found = [x._node for x in leaves]
+        watcher = Watcher(lambda row, operands, outs, params, w: (found.extend(outs), w.known.update((o.id, 0) for o in outs))[0])
+        watcher.known = {node.id: 0 for node in found}
+        run(f, xs, watcher)
+        return [wrap(node) for node in found]
+
+    return jvp(all_nodes, args, tangents)[1]  # type: ignore[no-any-return]
+
+
+class Cost(NamedTuple):
+    """What a program costs, in the parts that the ways of differentiating it put together.
+
+    One evaluation costs ``evaluation``; a tangent sweep with its primal ``evaluation + partials + tangent``; n
+    tangents of a program linearised once ``evaluation + partials + n * tangent``; a gradient
+    ``evaluation + partials + adjoint``.
+    """
+
+    evaluation: Work
+    partials: Work
+    tangent: Work
+    adjoint: Work
+    nodes: int
+    nbytes: int
+
+
+def cost(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | None = None) -> Cost:
+    """The cost of ``f`` and of its derivatives, counted from shapes while ``f`` runs once.
+
+    Args:
+        f: a function of arrays or nested structures of them.
+        *args: its arguments.
+        argnums: the arguments to differentiate by; all if None.
+
+    Returns:
+        A ``Cost``: work counts (moves, additions, multiplications, nonlinear functions), the number of recorded
+        operations, and the bytes a tape keeps for the reverse sweep.
+
+    Example:
+        >>> import numpy as np, dualtape as dt
+        >>> dt.inspect.cost(lambda x: np.sum(np.sin(x)), np.ones(10)).evaluation
+        Work(moves=31, adds=9, mults=0, nonlinear=10)
+    """
+    given = sources("cost", args, range(len(args)) if argnums is None else argnums)
+    total = Parts(Work(), Work(), Work(), Work())
+
+    def keep(row: Row, operands: Any, outs: Any, params: Any, watcher: Watcher) -> None:
+        nonlocal total
+        values = [value_of(a) for a in operands]
+        active = tuple([a.__class__ is Node and a.id in watcher.known for a in operands])
+        constants = tuple([None if on else v for v, on in zip(values, active, strict=True)])
+        op = Performed(tuple(map(np.shape, values)), tuple([np.shape(o.value) for o in outs]), active, params, constants)
+        total = Parts(*(a + b for a, b in zip(total, row.work(op), strict=True)))
+        watcher.known.update((out.id, None) for out in outs)
+
+    watcher = Watcher(keep)
+    watcher.known = {x._node.id: None for x in given.leaves}
+    with GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+        tape.watch(given.leaves)
+        run(f, given.args, watcher)
+    return Cost(*total, nodes=len(tape), nbytes=tape.nbytes)

@@ -1,0 +1,25 @@
+"""Rows, by family. Importing this package fills the table, except the families that need SciPy."""
+
+from dualtape.ops import (
+    creation,
+    elementwise,
+    indexing,
+    nondifferentiable,
+    products,
+    protocols,
+    reductions,
+    shaping,
+    sorting,
+)
+
+__all__ = [
+    "creation",
+    "elementwise",
+    "indexing",
+    "nondifferentiable",
+    "products",
+    "protocols",
+    "reductions",
+    "shaping",
+    "sorting",
+]

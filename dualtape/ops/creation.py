@@ -1,0 +1,93 @@
+"""Arrays made of nothing but a shape: zeros, ones, ranges, identity matrices; results are Tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualtape.core.families import fresh
+from dualtape.core.table import register
+from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
+
+
+def made(numpy_function: Any) -> Any:
+    """A creation function of NumPy's that returns a Tensor."""
+
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        kwargs.pop("device", None)
+        return fresh(numpy_function(*[raw(operand(a)) if isinstance(a, Operand) else a for a in args], **kwargs))
+
+    call.__name__ = numpy_function.__name__
+    call.__doc__ = f"NumPy's ``{numpy_function.__name__}``, as a Tensor; the result depends on no Tensor."
+    return call
+
+
+zeros, ones, empty = made(np.zeros), made(np.ones), made(np.empty)
+zeros_like, ones_like, empty_like = made(np.zeros_like), made(np.ones_like), made(np.empty_like)
+arange, eye = made(np.arange), made(np.eye)
+identity_matrix, tri = made(np.identity), made(np.tri)
+
+
+def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A Tensor of ``value``: a Tensor as it is, anything else copied.
+
+    Args:
+        value: a number, an array, a Tensor, or nested sequences of them.
+        dtype: the dtype of the result.
+        device: accepted for the Array API; "cpu" or None.
+        copy: whether a Tensor gets a new identity.
+
+    Returns:
+        A Tensor.
+    """
+    if isinstance(value, Tensor) and not copy and (dtype is None or value.dtype == np.dtype(dtype)):
+        return value
+    return constant(value, dtype)
+
+
+def array(value: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **kwargs: Any) -> Tensor:
+    """A new Tensor of ``value``; NumPy's ``array``. Nested sequences may hold Tensors."""
+    x = constant(value, dtype)
+    return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    """An array of one value, which may be a Tensor; NumPy's ``full``."""
+    x = constant(fill_value, dtype)
+    return np.broadcast_to(x, shape)  # type: ignore[return-value]
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    """An array of one value in the shape and dtype of ``x``; NumPy's ``full_like``."""
+    return full(np.shape(x), fill_value, dtype or raw(operand(x)).dtype)
+
+
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: Any = None, axis: int = 0) -> Tensor:
+    """``num`` values evenly spaced from ``start`` to ``stop``, which may be Tensors; NumPy's ``linspace``."""
+    a, b = operand(start), operand(stop)
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        return fresh(np.linspace(a, b, num, endpoint, dtype=dtype, axis=axis))
+    steps = np.linspace(0.0, 1.0, num, endpoint)
+    steps = steps.reshape((-1,) + (1,) * max(np.ndim(a), np.ndim(b)))
+    found = np.moveaxis(a * (1.0 - steps) + b * steps, 0, axis)
+    return found if dtype is None else found.astype(dtype)
+
+
+def meshgrid(*xs: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Any, ...]:
+    """Coordinate arrays of a grid, of vectors; NumPy's ``meshgrid``."""
+    n = len(xs)
+    order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
+    found = [np.reshape(operand(x), [-1 if k == order[j] else 1 for k in range(n)]) for j, x in enumerate(xs)]
+    if not sparse:
+        shape = np.broadcast_shapes(*(np.shape(x) for x in found))
+        found = [np.broadcast_to(x, shape) for x in found]
+    return tuple(x if isinstance(x, Tensor) else fresh(x) for x in found)
+
+
+register(zeros_like, np.zeros_like, "zeros_like")
+register(ones_like, np.ones_like, "ones_like")
+register(empty_like, np.empty_like, "empty_like")
+register(full_like, np.full_like, "full_like")
+register(linspace, np.linspace, "linspace")
+register(meshgrid, np.meshgrid, "meshgrid")

@@ -1,0 +1,368 @@
+"""Rows of operations on each element: arithmetic, powers, elementary functions, choices."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from dualtape.core import costs
+from dualtape.core.costs import Work, elementwise as cost
+from dualtape.core.families import elementwise, general, linear
+from dualtape.core.table import register
+from dualtape.core.tensor import Operand, Tensor, operand, raw
+
+LN2 = math.log(2.0)
+LN10 = math.log(10.0)
+
+SUM = cost(2, adds=1)
+PRODUCT = cost(2, mults=1, partial=Work())
+CHOICE = cost(2, adds=1, factor=1, partial=Work())
+# One nonlinear function, whose partial takes several multiplications or another nonlinear evaluation.
+DOUBLE = cost(1, nonlinear=2)
+
+# ------------------------------------------------------------------ arithmetic
+# Kernels are Python's operators: NumPy has short cuts behind them (x ** 2), and scalars are faster.
+add = elementwise(operator.add, 1, 1, name="add", functions=[np.add], work=SUM)
+subtract = elementwise(operator.sub, 1, -1, name="subtract", functions=[np.subtract], work=SUM)
+multiply = elementwise(operator.mul, lambda y: y, lambda x: x, name="multiply", functions=[np.multiply], work=PRODUCT)
+divide = elementwise(
+    operator.truediv,
+    lambda y: 1 / y,
+    lambda out, y: -out / y,
+    name="divide",
+    functions=[np.divide, np.true_divide],
+    singular=True,
+    work=PRODUCT,
+)
+negative = elementwise(np.negative, -1, functions=["neg"], work=cost(1, adds=1))
+positive = elementwise(np.positive, 1, work=costs.moves)
+reciprocal = elementwise(np.reciprocal, lambda out: -(out * out), singular=True, work=cost(1, mults=1, partial=Work(mults=1)))
+square = elementwise(np.square, lambda x: 2 * x, work=cost(1, mults=1, partial=Work(mults=1)))
+
+
+def power_work(op: costs.Performed) -> costs.Parts:
+    """x**2 is one product; a constant exponent a nonlinear function; two active operands log, product and exp."""
+    exponent = op.constants[1] if len(op.constants) > 1 else None
+    if op.active == (True, False) and np.ndim(exponent) == 0 and exponent == 2:
+        rule = cost(2, mults=1, partial=Work(mults=1))
+    elif op.active == (True, False):
+        rule = cost(2, nonlinear=1)
+    else:
+        rule = cost(2, nonlinear=2, mults=1, partial=Work(mults=1, nonlinear=1))
+    return rule(op)
+
+
+def slope_of_power(x: Any, y: Any) -> Any:
+    """d/dx x**y = y x**(y-1); where y is 0 the power is constant, at x = 0 too."""
+    if y.__class__ in (float, int):
+        # The commonest exponents, without a second power.
+        return 2 * x if y == 2 else y * x ** (y - 1) if y != 0 else 0 * x
+    exponent = np.where(raw(y) == 0, 1.0, y - 1)
+    return y * x**exponent.astype(y.dtype) if hasattr(y, "dtype") else y * x**exponent
+
+
+def growth_of_power(x: Any, y: Any, out: Any) -> Any:
+    """d/dy x**y = x**y log x; the limit 0 at x = 0 for y > 0."""
+    base = raw(x)
+    if np.iscomplexobj(base):
+        zero = base == 0
+    else:
+        zero = (base == 0) & (np.real(raw(y)) > 0)
+    if np.any(zero):
+        return out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
+    return out * np.log(x)
+
+
+power = elementwise(
+    operator.pow,
+    slope_of_power,
+    growth_of_power,
+    name="power",
+    functions=[np.power, "pow"],
+    singular=True,
+    work=power_work,
+)
+
+# ------------------------------------------------------------------ exponentials, logarithms, roots
+exp = elementwise(np.exp, lambda out: out)
+exp2 = elementwise(np.exp2, lambda out: out * LN2)
+expm1 = elementwise(np.expm1, lambda out: out + 1)
+log = elementwise(np.log, lambda x: 1 / x, singular=True)
+log2 = elementwise(np.log2, lambda x: 1 / (x * LN2), singular=True)
+log10 = elementwise(np.log10, lambda x: 1 / (x * LN10), singular=True)
+log1p = elementwise(np.log1p, lambda x: 1 / (1 + x), singular=True)
+sqrt = elementwise(np.sqrt, lambda out: 0.5 / out, singular=True)
+cbrt = elementwise(np.cbrt, lambda out: 1 / (3 * (out * out)), singular=True)
+logaddexp = elementwise(
+    np.logaddexp, lambda x, out: share(x, out), lambda y, out: share(y, out), work=cost(2, adds=3, nonlinear=2)
+)
+logaddexp2 = elementwise(
+    np.logaddexp2,
+    lambda x, out: np.exp2(np.where(raw(x) == raw(out), 0.0 * x, x - out)),
+    lambda y, out: np.exp2(np.where(raw(y) == raw(out), 0.0 * y, y - out)),
+    work=cost(2, adds=3, nonlinear=2),
+)
+
+
+def share(x: Any, out: Any) -> Any:
+    """exp(x - out), which is 1 where both are the same infinity."""
+    same = np.isinf(raw(x)) & (raw(x) == raw(out))
+    return np.where(same, 1.0, np.exp(np.where(same, 0.0, x - out))) if np.any(same) else np.exp(x - out)
+
+
+# ------------------------------------------------------------------ trigonometric and hyperbolic
+sin = elementwise(np.sin, lambda x: np.cos(x))
+cos = elementwise(np.cos, lambda x: -np.sin(x))
+tan = elementwise(np.tan, lambda out: 1 + out * out)
+arcsin = elementwise(np.arcsin, lambda x: 1 / np.sqrt((1 - x) * (1 + x)), functions=["asin"], singular=True, work=DOUBLE)
+arccos = elementwise(np.arccos, lambda x: -1 / np.sqrt((1 - x) * (1 + x)), functions=["acos"], singular=True, work=DOUBLE)
+arctan = elementwise(np.arctan, lambda x: 1 / (1 + x * x), functions=["atan"], singular=True, work=DOUBLE)
+sinh = elementwise(np.sinh, lambda x: np.cosh(x))
+cosh = elementwise(np.cosh, lambda x: np.sinh(x))
+tanh = elementwise(np.tanh, lambda out: 1 - out * out)
+arcsinh = elementwise(np.arcsinh, lambda x: 1 / np.sqrt(1 + x * x), functions=["asinh"], work=DOUBLE)
+arccosh = elementwise(
+    np.arccosh, lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), functions=["acosh"], singular=True, work=DOUBLE
+)
+arctanh = elementwise(np.arctanh, lambda x: 1 / ((1 - x) * (1 + x)), functions=["atanh"], singular=True, work=DOUBLE)
+deg2rad = elementwise(np.deg2rad, math.pi / 180, functions=[np.radians], work=cost(1, mults=1, partial=Work()))
+rad2deg = elementwise(np.rad2deg, 180 / math.pi, functions=[np.degrees], work=cost(1, mults=1, partial=Work()))
+
+
+def sinc_slope(x: Any, out: Any) -> Any:
+    """d/dx sin(pi x)/(pi x) = (cos(pi x) - sinc x)/x; its Taylor series near 0, which keeps every order."""
+    small = np.abs(raw(x)) < 0.03
+    if not np.any(small):
+        return (np.cos(math.pi * x) - out) / x
+    near = sinc_series(np.where(small, x, 0.0))
+    away = np.where(small, 1.0, x)
+    return np.where(small, near, (np.cos(math.pi * away) - np.sinc(away)) / away)
+
+
+def sinc_series(x: Any) -> Any:
+    """The derivative of sinc about 0: sum of (-1)^k 2k pi^(2k) x^(2k-1) / (2k+1)!."""
+    z = (math.pi * x) ** 2
+    terms = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 8)]
+    total: Any = terms[-1]
+    for c in reversed(terms[:-1]):
+        total = total * z + c
+    return total * math.pi**2 * x
+
+
+sinc = elementwise(np.sinc, sinc_slope, work=DOUBLE)
+
+
+def over_square(a: Any, x: Any, y: Any) -> Any:
+    """a / (x^2 + y^2), which is 0 at the origin."""
+    r = x * x + y * y
+    zero = raw(r) == 0
+    return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if np.any(zero) else a / r
+
+
+arctan2 = elementwise(
+    np.arctan2,
+    lambda x, y: over_square(y, x, y),
+    lambda x, y: over_square(-x, x, y),
+    functions=["atan2"],
+    work=cost(2, nonlinear=2),
+)
+
+
+def direction(x: Any, out: Any) -> Any:
+    """x / out, which is 0 where out is 0: the minimum-norm subgradient of a norm."""
+    zero = raw(out) == 0
+    return np.where(zero, 0.0, x) / np.where(zero, 1.0, out) if np.any(zero) else x / out
+
+
+hypot = elementwise(
+    np.hypot,
+    lambda x, out: direction(x, out),
+    lambda y, out: direction(y, out),
+    work=cost(2, adds=1, mults=2, nonlinear=1, partial=Work(mults=1)),
+)
+
+
+# ------------------------------------------------------------------ magnitudes and choices
+def unit(x: Any) -> Any:
+    """x / |x|, 0 at 0: the direction in which |x| grows fastest."""
+    if raw(x).dtype.kind != "c":
+        return np.sign(x)
+    return direction(x, np.abs(x))
+
+
+# A real function of complex numbers has no complex partial: |x + t| = |x| + Re(conj(x/|x|) t) to first order.
+absolute = general(
+    np.absolute,
+    jvp=lambda t, x: np.real(np.conj(unit(x)) * t) if raw(x).dtype.kind == "c" else np.sign(x) * t,
+    vjp=lambda g, x: g * unit(x),
+    functions=["abs"],
+    work=cost(1, adds=1, factor=1, partial=Work()),
+)
+fabs = elementwise(np.fabs, lambda x: np.sign(x), work=cost(1, adds=1, factor=1, partial=Work()))
+sign = elementwise(np.sign, 0, work=cost(1, adds=1))
+copysign = elementwise(
+    np.copysign, lambda x, y: np.where(raw(x) == 0, 0.0, np.sign(raw(x)) * np.copysign(1.0, raw(y))), 0, work=CHOICE
+)
+
+
+def greater(x: Any, y: Any) -> Any:
+    """1 where x > y, 1/2 at a tie, else 0; NaN follows itself."""
+    x, y = raw(x), raw(y)
+    share = np.where(x == y, 0.5, (x > y) | np.isnan(x))
+    return share.astype(np.result_type(x, y))[()]
+
+
+maximum = elementwise(np.maximum, lambda x, y: greater(x, y), lambda x, y: greater(y, x), work=CHOICE)
+minimum = elementwise(np.minimum, lambda x, y: greater(-raw(x), -raw(y)), lambda x, y: greater(-raw(y), -raw(x)), work=CHOICE)
+
+
+def greater_number(x: Any, y: Any) -> Any:
+    """``greater`` where a number beats NaN."""
+    x, y = raw(x), raw(y)
+    share = np.where(x == y, 0.5, (x > y) | np.isnan(y))
+    return share.astype(np.result_type(x, y))[()]
+
+
+fmax = elementwise(np.fmax, lambda x, y: greater_number(x, y), lambda x, y: greater_number(y, x), work=CHOICE)
+fmin = elementwise(
+    np.fmin, lambda x, y: greater_number(-raw(x), -raw(y)), lambda x, y: greater_number(-raw(y), -raw(x)), work=CHOICE
+)
+remainder = elementwise(
+    np.remainder,
+    1,
+    lambda x, y: -np.floor(raw(x) / raw(y)),
+    functions=[np.mod],
+    work=cost(2, adds=1, mults=1, partial=Work(mults=1)),
+)
+fmod = elementwise(
+    np.fmod, 1, lambda x, y: -np.trunc(raw(x) / raw(y)), work=cost(2, adds=1, mults=1, partial=Work(mults=1))
+)
+
+
+# ------------------------------------------------------------------ complex parts
+def as_complex(t: Any) -> Any:
+    """A real array in the complex dtype of its precision."""
+    return t if raw(t).dtype.kind == "c" else t * np.ones((), np.result_type(raw(t).dtype, np.complex64))
+
+
+real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real])
+imag = linear(np.imag, lambda g, shape: as_complex(g) * 1j, name="imag", functions=[np.imag])
+conjugate = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"])
+angle = general(
+    lambda x: np.angle(x),
+    name="angle",
+    functions=[np.angle],
+    jvp=lambda t, x: np.imag(t * over_square(np.conj(x), np.real(x), np.imag(x))) if raw(x).dtype.kind == "c" else 0 * t,
+    vjp=lambda g, x: g * 1j * over_square(x, np.real(x), np.imag(x)) if raw(x).dtype.kind == "c" else 0 * g,
+    work=DOUBLE,
+)
+
+
+# ------------------------------------------------------------------ selection
+# np.where(c, x, y) is linear in x and y; the branch not taken gets a zero that no infinite partial may spoil.
+def spread_mask(g: Any, condition: Any, taken: bool, shape: Any) -> Any:
+    from dualtape.core.cotangents import unbroadcast
+
+    zero = np.zeros((), raw(g).dtype)[()]
+    c = np.where(condition, g, zero) if taken else np.where(condition, zero, g)
+    return unbroadcast(c, shape) if c.shape != shape else c
+
+
+select = general(
+    lambda x, y, condition: np.where(condition, x, y),
+    name="select",
+    jvp=(
+        lambda t, condition, out: np.where(condition, t, np.zeros((), raw(out).dtype)),
+        lambda t, condition, out: np.where(condition, np.zeros((), raw(out).dtype), t),
+    ),
+    vjp=(
+        lambda g, condition, shape: spread_mask(g, condition, True, shape),
+        lambda g, condition, shape: spread_mask(g, condition, False, shape),
+    ),
+    selects=True,
+    work=costs.moves,
+)
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """Elements of ``x`` where ``condition`` holds, else of ``y``; NumPy's ``where``.
+
+    Args:
+        condition: booleans (no derivative passes through it).
+        x: an array that broadcasts with the others.
+        y: likewise.
+
+    Returns:
+        A Tensor; with ``condition`` alone, the indices where it holds.
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.where([True, False], 1.0, dt.constant([5.0, 6.0]))
+        Tensor([1., 6.])
+    """
+    condition = raw(operand(condition))
+    if x is None and y is None:
+        from dualtape.core.families import fresh
+
+        return tuple(fresh(i) for i in np.nonzero(condition))
+    if x is None or y is None:
+        raise ValueError("where: give both x and y, or neither")
+    return select(x, y, condition=np.array(condition, bool)[()])
+
+
+def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+    """``x`` limited to the closed interval [min, max]; slope 1 on the bounds, where x itself is taken.
+
+    Args:
+        x: an array.
+        min: the lower bound, or None.
+        max: the upper bound, or None.
+        a_min: NumPy's older name of ``min``.
+        a_max: NumPy's older name of ``max``.
+
+    Returns:
+        A Tensor.
+    """
+    low = a_min if min is None else min
+    high = a_max if max is None else max
+    value = raw(operand(x))
+    if low is not None:
+        x = where(value < raw(operand(low)), low, x)
+        value = raw(operand(x))
+    if high is not None:
+        x = where(value > raw(operand(high)), high, x)
+    return positive(x) if low is None and high is None else x
+
+
+register(where, np.where, "where")
+register(clip, np.clip, "clip")
+
+
+# ------------------------------------------------------------------ operators
+def install() -> None:
+    """Give Tensors and Variables Python's operators."""
+
+    def swapped(call: Any) -> Any:
+        return lambda y, x: call(x, y)
+
+    for name, call in {
+        "add": add,
+        "sub": subtract,
+        "mul": multiply,
+        "truediv": divide,
+        "pow": power,
+        "mod": remainder,
+    }.items():
+        for cls in (Tensor, Operand):
+            setattr(cls, f"__{name}__", call)
+            setattr(cls, f"__r{name}__", swapped(call))
+    for cls in (Tensor, Operand):
+        cls.__neg__ = negative  # type: ignore[attr-defined]
+        cls.__pos__ = positive  # type: ignore[attr-defined]
+        cls.__abs__ = absolute  # type: ignore[attr-defined]
+
+
+install()

@@ -1,0 +1,433 @@
+"""Rows that read and write parts of arrays: indexing, scattering, item assignment, gathering along an axis.
+
+Reading x[i] in a loop stays linear because the cotangents of all reads go into one buffer that the sweep owns;
+writing x[i] = v stays linear because an array that nobody else holds is written in place.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from dualtape.core import costs
+from dualtape.core.cotangents import cast_back, unbroadcast
+from dualtape.core.families import Linear, linear, publish, record
+from dualtape.core.recorders import STACK
+from dualtape.core.table import Row, register
+from dualtape.core.tensor import Node, Operand, Tensor, operand, raw, tensor, wrap
+
+BASIC = (int, slice, type(Ellipsis), type(None), np.int64)
+
+
+def normal_index(index: Any) -> tuple[Any, bool]:
+    """An index without Tensors, and whether it is basic (it selects each element at most once, as a view)."""
+    if index.__class__ in BASIC:
+        return index, True
+    if index.__class__ is tuple:
+        if all([i.__class__ in BASIC for i in index]):
+            return index, True
+        parts = [normal_index(i) for i in index]
+        return tuple([i for i, _ in parts]), all([basic for _, basic in parts])
+    if isinstance(index, (np.integer, slice)):
+        return index, True
+    value = index._value() if isinstance(index, Operand) else index
+    if isinstance(value, (list, np.ndarray)):
+        # A copy: the caller may change the array before the sweep.
+        value = np.array(value)
+        if value.size == 0 and value.dtype.kind == "f" and not isinstance(index, np.ndarray):
+            value = value.astype(np.intp)
+    if np.ndim(value) == 0 and not isinstance(value, (bool, np.bool_)) and np.asarray(value).dtype.kind in "iu":
+        return int(value), True
+    if np.asarray(value).dtype.kind not in "iub":
+        raise IndexError(f"an index is an integer, a slice or an array of integers or booleans, not {value!r}")
+    return value, False
+
+
+class Getitem(Linear):
+    """x[index]. Its cotangents are added into one buffer per array, so that a loop over elements is linear."""
+
+    __slots__ = ()
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, shape, dtype, params = entry
+        index, basic = params["index"], params["basic"]
+        if not basic:
+            cotangents.masked = True
+        if g.__class__ is Tensor:
+            c = scatter(g, index=index, basic=basic, to=shape)
+            cotangents.add(i, cast_back(c, dtype))
+            return
+        g = cast_back(g, dtype)
+        fresh = i not in cotangents
+        buffer = cotangents.buffer(i, shape, dtype)
+        if buffer.__class__ is not np.ndarray:  # 0-d arrays become scalars under arithmetic
+            cotangents[i] = buffer = np.asarray(buffer)
+        if not basic:
+            np.add.at(buffer, index, g)
+        elif fresh:
+            buffer[index] = g
+        else:
+            part = buffer[index]
+            if part.__class__ is np.ndarray:
+                np.add(part, g, out=part)
+            else:
+                buffer[index] = part + g
+
+
+def _scatter(g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
+    out = np.zeros(to, g.dtype)
+    if basic:
+        out[index] = g
+    else:
+        np.add.at(out, index, g)
+    return out
+
+
+# g put at x[index] of zeros; what falls on one element is added up.
+scatter = linear(
+    _scatter,
+    lambda g, shape, index, basic, to: read(g, index=index, basic=basic),
+    name="scatter",
+    internal=True,
+)
+
+getitem_row = Getitem(
+    "getitem",
+    lambda x, index, basic: x[index],
+    lambda g, shape, index, basic: scatter(g, index=index, basic=basic, to=shape),
+    selects=True,
+)
+getitem_row.work = costs.moves
+
+
+def read(x: Any, index: Any, basic: bool) -> Any:
+    """x[index] for a normalised index, of a Tensor or a plain array."""
+    if x.__class__ is not Tensor:
+        return x[index]
+    n = x._node
+    value = n.value
+    found = value[index]
+    out = Node(found)
+    stack = STACK.get()
+    if stack:
+        params = {"index": index, "basic": basic}
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(getitem_row, (n,), (out,), params, stack)
+            elif n.id in known:
+                known[out.id] = (getitem_row, n.id, value.shape, value.dtype, params)
+    return wrap(out)
+
+
+publish(getitem_row, read, (), "x[index].")
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """``x[index]``: basic, integer and boolean indexing, as NumPy has it.
+
+    A slice is a value of its own: assigning into it writes through to the array it was cut from, as in NumPy, but
+    later changes of that array do not show in it.
+    """
+    if index.__class__ in BASIC:
+        basic = True
+        key = index
+    else:
+        key, basic = normal_index(index)
+    result = read(x if x.__class__ is Tensor else operand(x), key, basic)
+    if basic and result._node.value.__class__ is np.ndarray:
+        result._base = x, index, None
+    return result
+
+
+# ------------------------------------------------------------------ assignment
+class Assign(Row):
+    """x with x[index] replaced by v. Entry: row, identity of x, of v, of the result, shape and dtype of each, index."""
+
+    __slots__ = ()
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        x, v = (a.value if a.__class__ is Node else np.asarray(a) for a in operands)
+        return (self, *ids, outs[0].id, x.shape, x.dtype, v.shape, v.dtype, params)
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, j, out, _, dtype, shape, v_dtype, params = entry
+        index, basic = params["index"], params["basic"]
+        cotangents.masked = True
+        if j:
+            c = read(g, index, basic)
+            if not basic:
+                c = c * last_written(index, g.shape)
+            elif i and c.__class__ is np.ndarray:
+                c = c.copy()  # the place is cleared below
+            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, v_dtype))
+        if not i:
+            return
+        if g.__class__ is Tensor:
+            cotangents.add(i, cast_back(replaced(g, np.zeros((), g.dtype), params), dtype))
+            return
+        if out not in cotangents.owned:
+            g = np.array(g)
+        g[index] = 0
+        if i in cotangents:
+            cotangents.add(i, g)
+        else:
+            cotangents[i] = g
+            cotangents.owned.add(i)
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        _, _, _, _, shape, dtype, _, _, params = entry
+        t, s = tangents
+        if s is None:
+            s = np.zeros((), dtype)
+        if t.__class__ is Tensor or s.__class__ is Tensor:
+            return replaced(tensor(np.zeros(shape, dtype)) if t is None else t, s, params)
+        if t is None:
+            t = np.zeros(shape, dtype)
+        elif not (params.get("alone") and getrefcount(t) <= TANGENT_REFERENCES and writable(t)):
+            t = np.array(t)
+        t[params["index"]] = s
+        return t
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return entry[1], entry[2]
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        row, i, j, *rest = entry
+        return (row, i if i in needed else 0, j if j in needed else 0, *rest)
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        return ()
+
+
+def last_written(index: Any, shape: tuple[int, ...]) -> Any:
+    """1 for each written element that stays, 0 for one that a later one overwrites (an index that repeats)."""
+    place = np.full(shape, -1)
+    numbers = np.arange(place[index].size).reshape(place[index].shape)
+    place[index] = numbers
+    return (place[index] == numbers).astype(float)[()]
+
+
+assign_row = Assign("setitem", lambda x, v, index, basic: _assigned(x, v, index), kind="linear")
+assign_row.work = costs.moves
+
+
+def _assigned(x: Any, v: Any, index: Any) -> Any:
+    x = np.array(x)
+    x[index] = v
+    return x
+
+
+def replaced(x: Any, v: Any, params: dict[str, Any], alone: bool = False) -> Tensor:
+    """x with x[index] = v, recorded; written in place if nobody else holds the array."""
+    operands = tuple([a._node if a.__class__ is Tensor else a for a in (x, v)])
+    old, new = (a.value if a.__class__ is Node else a for a in operands)
+    if not alone:
+        old = np.array(old)
+    old[params["index"]] = new
+    out = Node(old)
+    if STACK.get():
+        record(assign_row, operands, (out,), {**params, "alone": alone})
+    return wrap(out)
+
+
+publish(assign_row, lambda x, v, **params: replaced(x, v, params), (), "x with x[index] replaced by v.")
+
+
+def writable(a: Any) -> bool:
+    """Whether an array owns memory that may be written."""
+    return a.__class__ is np.ndarray and a.flags.owndata and a.flags.writeable
+
+
+def holders(x: Tensor) -> tuple[int, int]:
+    """References to a Tensor's node and to its array, those of this function included."""
+    node = x._node
+    return getrefcount(node), getrefcount(node.value)
+
+
+# A tangent is held by its node, by the accumulator that passes it on (twice), and by the rule that asks.
+TANGENT_REFERENCES = 6
+
+
+def is_alone(counts: tuple[int, int]) -> bool:
+    """Whether nobody but the handle holds the node, and nobody but the node the array."""
+    return counts[0] <= ALONE[0] and counts[1] <= ALONE[1]
+
+
+def setitem(x: Tensor, index: Any, v: Any) -> None:
+    """``x[index] = v``: the handle x gets a new value; whatever was computed from the old one keeps it.
+
+    Raises:
+        ValueError: if x is a source watched by a tape, or v does not fit.
+        TypeError: if x is of an integer dtype and v is not.
+    """
+    if v.__class__ is Tensor:
+        base = getattr(v, "_base", None)
+        if base is not None and base[0] is x and base[1] is index and base[2] is x._node:
+            return  # x[i] += v: the in-place operation on x[i] has already written through
+    else:
+        v = operand(v)
+        if v.__class__ is not Tensor:
+            v = np.asarray(v)
+    check_unwatched(x)
+    key, basic = normal_index(index)
+    dtype = x.dtype
+    if v.dtype != dtype:
+        if not np.can_cast(v.dtype, dtype, "same_kind"):
+            raise TypeError(f"cannot assign values of dtype {v.dtype} into a Tensor of dtype {dtype}; convert x with astype")
+        v = v.astype(dtype)
+    where = x._node.value
+    if where.__class__ is not np.ndarray:
+        where = None
+    params = {"index": key, "basic": basic}
+    try:
+        alone = is_alone(holders(x)) and writable(where)
+        result = replaced(x, v, params, alone)
+    except ValueError as error:
+        raise ValueError(f"cannot assign a value of shape {v.shape} into x[index] of a Tensor {x.shape}: {error}") from None
+    base = getattr(x, "_base", None)
+    x._node = result._node
+    if base is not None:
+        write_through(x, base)
+
+
+def write_through(x: Tensor, base: tuple[Any, Any, Any]) -> None:
+    """A slice was given a new value: give it to the array it was cut from as well."""
+    owner, index, _ = base
+    setitem(owner, index, wrap(x._node))
+    x._base = owner, index, owner._node
+
+
+def check_unwatched(x: Tensor) -> None:
+    """A watched source must stay what it is: after a write, the gradient by it would be ambiguous."""
+    i = x._node.id
+    for r in STACK.get():
+        if r.entries is not None and i in r.entries and r.entries[i] is None:
+            raise ValueError(
+                "this Tensor is watched as a source of a gradient and cannot be written into; "
+                "write into a copy of it: y = dualtape.copy(x)"
+            )
+
+
+def in_place(call: Any) -> Any:
+    """``x += y`` and its like: the handle gets the new value, and so does the array a slice was cut from."""
+
+    def method(x: Any, y: Any) -> Any:
+        if not x.shape:
+            return call(x, y)  # a scalar is rebound, as a NumPy scalar is
+        result = call(x, y)
+        store(x, result)
+        return x
+
+    return method
+
+
+def store(x: Tensor, result: Tensor) -> None:
+    """Make ``result`` the value of the handle x, in x's dtype, as an operation with ``out=x`` does."""
+    check_unwatched(x)
+    if result.shape != x.shape:
+        raise ValueError(f"a result of shape {result.shape} does not fit into a Tensor of shape {x.shape} in place")
+    if result.dtype != x.dtype:
+        if not np.can_cast(result.dtype, x.dtype, "same_kind"):
+            raise TypeError(f"a result of dtype {result.dtype} cannot be stored in a Tensor of dtype {x.dtype} in place")
+        result = result.astype(x.dtype)
+    base = getattr(x, "_base", None)
+    x._node = result._node
+    if base is not None:
+        write_through(x, base)
+
+
+# ------------------------------------------------------------------ gathering
+def take(x: Any, indices: Any, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """Elements of ``x`` at integer positions along an axis (of the flat array if None); NumPy's ``take``.
+
+    Args:
+        x: an array.
+        indices: integers, of any shape.
+        axis: an int or None.
+        out: not supported (a Tensor never changes).
+        mode: "raise", "wrap" or "clip", for positions out of range.
+
+    Returns:
+        A Tensor.
+    """
+    if out is not None:
+        raise TypeError("take: out= is not supported, since a Tensor never changes; use the returned Tensor")
+    x = operand(x)
+    if axis is None:
+        x, axis = np.reshape(x, (-1,)), 0
+    shape = np.shape(x)
+    index = np.asarray(raw(operand(indices)))
+    if mode != "raise":
+        n = shape[axis]
+        index = index % n if mode == "wrap" else np.clip(index, 0, n - 1)
+    key = (slice(None),) * (axis % len(shape)) + (index,)
+    return as_tensor(x)[key]
+
+
+def as_tensor(x: Any) -> Tensor:
+    """A Tensor on what may be a plain array."""
+    from dualtape.core.tensor import constant
+
+    return x if x.__class__ is Tensor else constant(x)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
+    """Elements of ``x`` at positions that differ from line to line along an axis; NumPy's ``take_along_axis``."""
+    x = operand(x)
+    if axis is None:
+        x, axis = np.reshape(x, (-1,)), 0
+    index = np.asarray(raw(operand(indices)))
+    axis %= np.ndim(x)
+    shape = np.shape(x)
+    if index.ndim != len(shape):
+        raise ValueError(f"take_along_axis: indices of {index.ndim} axes for an array of {len(shape)}")
+    key: list[Any] = []
+    for k, n in enumerate(shape):
+        if k == axis:
+            key.append(index)
+        else:
+            key.append(np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))]))
+    return as_tensor(x)[tuple(key)]
+
+
+register(take, np.take, "take")
+register(take_along_axis, np.take_along_axis, "take_along_axis")
+
+
+def methods() -> dict[str, Any]:
+    """Python's item protocol and the in-place operators."""
+    from dualtape.ops import elementwise as e
+
+    return {
+        "__getitem__": getitem,
+        "__iadd__": in_place(e.add),
+        "__isub__": in_place(e.subtract),
+        "__imul__": in_place(e.multiply),
+        "__itruediv__": in_place(e.divide),
+        "__ipow__": in_place(e.power),
+    }
+
+
+for _name, _method in methods().items():
+    setattr(Tensor, _name, _method)
+Operand.__getitem__ = getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+
+
+def _calibrate() -> tuple[int, int]:
+    """The counts inside ``setitem`` when only the caller's handle holds the node."""
+    seen: list[tuple[int, int]] = []
+
+    def like_setitem(x: Tensor) -> None:
+        where = x._node.value
+        seen.append(holders(x))
+        del where
+
+    like_setitem(tensor(np.zeros(2)))
+    return seen[0]
+
+
+ALONE = _calibrate()

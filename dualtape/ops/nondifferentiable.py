@@ -1,0 +1,138 @@
+"""Rows of operations without derivative: rounding, comparisons, tests, logic, positions, casts to integer."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from dualtape.core.families import nondifferentiable as absent
+from dualtape.core.tensor import Operand, raw
+
+# ------------------------------------------------------------------ rounding
+floor = absent(np.floor)
+ceil = absent(np.ceil)
+trunc = absent(np.trunc)
+rint = absent(np.rint)
+round = absent(np.round, name="round")
+fix = absent(np.fix, name="fix", functions=[np.fix])
+floor_divide = absent(np.floor_divide)
+
+# ------------------------------------------------------------------ comparisons, logic, tests
+equal = absent(operator.eq, name="equal", functions=[np.equal])
+not_equal = absent(operator.ne, name="not_equal", functions=[np.not_equal])
+less = absent(operator.lt, name="less", functions=[np.less])
+less_equal = absent(operator.le, name="less_equal", functions=[np.less_equal])
+greater = absent(operator.gt, name="greater", functions=[np.greater])
+greater_equal = absent(operator.ge, name="greater_equal", functions=[np.greater_equal])
+logical_and = absent(np.logical_and)
+logical_or = absent(np.logical_or)
+logical_xor = absent(np.logical_xor)
+logical_not = absent(np.logical_not)
+bitwise_and = absent(np.bitwise_and)
+bitwise_or = absent(np.bitwise_or)
+bitwise_xor = absent(np.bitwise_xor)
+bitwise_invert = absent(np.invert, name="bitwise_invert")
+bitwise_left_shift = absent(np.left_shift, name="bitwise_left_shift")
+bitwise_right_shift = absent(np.right_shift, name="bitwise_right_shift")
+isfinite = absent(np.isfinite)
+isinf = absent(np.isinf)
+isnan = absent(np.isnan)
+signbit = absent(np.signbit)
+isclose = absent(np.isclose, name="isclose", functions=[np.isclose])
+allclose = absent(np.allclose, name="allclose", functions=[np.allclose])
+array_equal = absent(np.array_equal, name="array_equal", functions=[np.array_equal])
+array_equiv = absent(np.array_equiv, name="array_equiv", functions=[np.array_equiv])
+iscomplex = absent(np.iscomplex, name="iscomplex", functions=[np.iscomplex])
+isreal = absent(np.isreal, name="isreal", functions=[np.isreal])
+all = absent(np.all, name="all", functions=[np.all])
+any = absent(np.any, name="any", functions=[np.any])
+
+# ------------------------------------------------------------------ positions and counts
+argmax = absent(np.argmax, name="argmax", functions=[np.argmax])
+argmin = absent(np.argmin, name="argmin", functions=[np.argmin])
+nanargmax = absent(np.nanargmax, name="nanargmax", functions=[np.nanargmax])
+nanargmin = absent(np.nanargmin, name="nanargmin", functions=[np.nanargmin])
+argsort = absent(np.argsort, name="argsort", functions=[np.argsort])
+searchsorted = absent(np.searchsorted, name="searchsorted", functions=[np.searchsorted])
+digitize = absent(np.digitize, name="digitize", functions=[np.digitize])
+count_nonzero = absent(np.count_nonzero, name="count_nonzero", functions=[np.count_nonzero])
+argwhere = absent(np.argwhere, name="argwhere", functions=[np.argwhere])
+flatnonzero = absent(np.flatnonzero, name="flatnonzero", functions=[np.flatnonzero])
+
+
+def nonzero(x: Any) -> Any:
+    """The indices of the elements that are not zero, one Tensor per axis (no derivative)."""
+    from dualtape.ops.elementwise import where
+
+    return where(x)
+
+
+# ------------------------------------------------------------------ casts that cut
+# A cast to an integer or boolean dtype; casts between floating dtypes are linear (``shaping.cast``).
+to_integer = absent(lambda x, dtype: np.asarray(x).astype(dtype)[()], name="to_integer")
+
+
+def facts() -> None:
+    """NumPy's questions about an array that are answered without a Tensor."""
+    from dualtape.core.table import register
+
+    register(lambda x, *a, **k: np.shape(x._value()), np.shape)
+    register(lambda x, *a, **k: np.ndim(x._value()), np.ndim)
+    register(lambda x, *a, **k: np.size(x._value(), *a, **k), np.size)
+    register(lambda x, *a, **k: np.iscomplexobj(x._value()), np.iscomplexobj)
+    register(lambda x, *a, **k: np.isrealobj(x._value()), np.isrealobj)
+    register(lambda *xs: np.result_type(*map(bare, xs)), np.result_type)
+    register(lambda x, *a, **k: np.can_cast(bare(x).dtype, *a, **k), np.can_cast)
+    register(lambda a, b, **k: np.shares_memory(bare(a), bare(b)), np.shares_memory)
+    register(lambda a, b, **k: np.may_share_memory(bare(a), bare(b)), np.may_share_memory)
+    register(lambda x, *a, **k: np.array_repr(np.asarray(x._value()), *a, **k), np.array_repr)
+    register(lambda x, *a, **k: np.array_str(np.asarray(x._value()), *a, **k), np.array_str)
+    register(lambda x, *a, **k: np.array2string(np.asarray(x._value()), *a, **k), np.array2string)
+    register(nonzero, np.nonzero, "nonzero")
+
+
+def bare(x: Any) -> Any:
+    """The plain value behind a Tensor or Variable."""
+    return x._value() if isinstance(x, Operand) else raw(x)
+
+
+def install() -> None:
+    """Give Tensors and Variables the comparison and bit operators."""
+    for name, call in {
+        "eq": equal,
+        "ne": not_equal,
+        "lt": less,
+        "le": less_equal,
+        "gt": greater,
+        "ge": greater_equal,
+        "and": bitwise_and,
+        "or": bitwise_or,
+        "xor": bitwise_xor,
+        "invert": bitwise_invert,
+        "lshift": bitwise_left_shift,
+        "rshift": bitwise_right_shift,
+        "floordiv": floor_divide,
+    }.items():
+        setattr(Operand, f"__{name}__", call)
+    for name, call in {
+        "and": bitwise_and,
+        "or": bitwise_or,
+        "xor": bitwise_xor,
+        "floordiv": floor_divide,
+        "lshift": bitwise_left_shift,
+        "rshift": bitwise_right_shift,
+    }.items():
+        setattr(Operand, f"__r{name}__", swapped(call))
+    for name, call in {"floor": floor, "ceil": ceil, "trunc": trunc, "round": round}.items():
+        setattr(Operand, f"__{name}__", call)
+
+
+def swapped(call: Any) -> Any:
+    """The operator with its operands exchanged."""
+    return lambda y, x: call(x, y)
+
+
+facts()
+install()

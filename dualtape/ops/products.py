@@ -1,0 +1,322 @@
+"""Rows of products that sum: matmul, dot, inner, outer, tensordot, einsum."""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dualtape.core import costs
+from dualtape.core.cotangents import unbroadcast
+from dualtape.core.families import bilinear, linear
+from dualtape.core.table import register
+from dualtape.core.tensor import Operand, Tensor, operand
+
+
+def mT(x: Any) -> Any:
+    """The matrix transpose, a view."""
+    return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
+
+
+def matmul_by_x(g: Any, y: Any, shape: tuple[int, ...]) -> Any:
+    """The cotangent of x in x @ y."""
+    if y.ndim == 1:
+        return g * y if len(shape) == 1 else unbroadcast(g[..., None] * y, shape)
+    if len(shape) == 1:
+        return unbroadcast((y @ g[..., None])[..., 0], shape)
+    c = g @ mT(y)
+    return c if c.shape == shape else unbroadcast(c, shape)
+
+
+def matmul_by_y(g: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    """The cotangent of y in x @ y."""
+    if x.ndim == 1:
+        return g * x if len(shape) == 1 else unbroadcast(x[:, None] * g[..., None, :], shape)
+    if len(shape) == 1:
+        if x.ndim == 2:
+            return g @ x
+        return unbroadcast((mT(x) @ g[..., None])[..., 0], shape)
+    c = mT(x) @ g
+    return c if c.shape == shape else unbroadcast(c, shape)
+
+
+matmul = bilinear(
+    operator.matmul,
+    matmul_by_x,
+    matmul_by_y,
+    name="matmul",
+    functions=[np.matmul, np.linalg.matmul],
+    doc="The matrix product ``x @ y``; NumPy's ``matmul``, with stacks of matrices and vectors.",
+)
+
+
+def outer_work(op: costs.Performed) -> costs.Work:
+    """One product an element of the result."""
+    return costs.Work(mults=op.writes)
+
+
+def pairs_work(op: costs.Performed) -> costs.Work:
+    """A product for each combination of the indices."""
+    sizes: dict[str, int] = {}
+    for letters, shape in zip(op.params["subscripts"].split("->")[0].split(","), op.shapes, strict=True):
+        sizes.update(zip(letters, shape, strict=True))
+    total = prod(sizes.values())
+    return costs.Work(mults=total, adds=total - op.writes)
+
+
+# ------------------------------------------------------------------ einsum
+def _alone(x: Any, subscripts: str) -> Any:
+    return np.einsum(subscripts, x)
+
+
+def _alone_back(g: Any, shape: tuple[int, ...], subscripts: str) -> Any:
+    """The adjoint of a diagonal, a sum and a transpose in one: multiply by deltas and ones."""
+    source, target = subscripts.split("->")
+    sizes = dict(zip(source, shape, strict=True))
+    distinct = "".join(dict.fromkeys(source))
+    missing = [c for c in distinct if c not in target]
+    back = np.einsum(f"{target}->{''.join(c for c in distinct if c in target)}", g)
+    for k, c in enumerate(distinct):
+        if c in missing:
+            back = np.expand_dims(back, k)
+    back = np.broadcast_to(back, tuple(sizes[c] for c in distinct))
+    if len(distinct) == len(source):
+        return back
+    # Repeated indices: the cotangent sits on the diagonal of zeros.
+    grids = np.ogrid[tuple(slice(sizes[c]) for c in distinct)]
+    index = tuple(grids[distinct.index(c)] for c in source)
+    from dualtape.ops.indexing import scatter
+
+    return scatter(back, index=index, basic=False, to=shape)
+
+
+einsum_1 = linear(_alone, _alone_back, name="einsum_1", internal=True, work=costs.summation)
+
+
+def _pair_back(g: Any, other: Any, shape: tuple[int, ...], subscripts: str, first: bool) -> Any:
+    """The cotangent of one operand: contract the result with the other; indices that were only summed spread out."""
+    sources, target = subscripts.split("->")
+    x, y = sources.split(",")
+    mine, theirs = (x, y) if first else (y, x)
+    there = [c for c in mine if c in theirs or c in target]
+    back = np.einsum(f"{target},{theirs}->{''.join(there)}", g, other)
+    if len(there) == len(mine):
+        return back
+    back = np.reshape(back, tuple(n if c in there else 1 for c, n in zip(mine, shape, strict=True)))
+    return np.broadcast_to(back, shape)
+
+
+einsum_2 = bilinear(
+    lambda x, y, subscripts: np.einsum(subscripts, x, y, optimize=True),
+    lambda g, y, shape, subscripts: _pair_back(g, y, shape, subscripts, True),
+    lambda g, x, shape, subscripts: _pair_back(g, x, shape, subscripts, False),
+    name="einsum_2",
+    work=costs.bilinear(pairs_work),
+)
+
+
+def parse(subscripts: str, operands: list[Any]) -> tuple[list[str], str]:
+    """The index letters of each operand and of the result, with ellipses spelled out."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise ValueError(f"einsum: {subscripts!r} has {len(terms)} terms for {len(operands)} operands")
+    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in text]
+    longest = 0
+    for term, x in zip(terms, operands, strict=True):
+        if "..." in term:
+            longest = max(longest, np.ndim(x) - len(term) + 3)
+    dots = "".join(free[:longest])
+    spelled = []
+    for term, x in zip(terms, operands, strict=True):
+        if "..." in term:
+            n = np.ndim(x) - len(term) + 3
+            term = term.replace("...", dots[longest - n :] if n else "")
+        if len(term) != np.ndim(x):
+            raise ValueError(f"einsum: the term {term!r} of {subscripts!r} does not fit an operand of {np.ndim(x)} axes")
+        spelled.append(term)
+    if arrow:
+        return spelled, right.replace("...", dots)
+    letters = "".join(spelled)
+    once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in dots)
+    return spelled, dots + "".join(once)
+
+
+def einsum(subscripts: Any, /, *operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+    """Products of arrays, summed over the indices that the result does not name; NumPy's ``einsum``.
+
+    Args:
+        subscripts: such as ``"ij,jk->ik"``, or NumPy's alternating form of operands and index lists.
+        *operands: arrays.
+        out: not supported (a Tensor never changes).
+        optimize: accepted; three and more operands are always contracted in pairs, in NumPy's greedy order.
+        **kwargs: NumPy's other keywords, which must be at their defaults.
+
+    Returns:
+        A Tensor.
+    """
+    if out is not None:
+        raise TypeError("einsum: out= is not supported, since a Tensor never changes; use the returned Tensor")
+    if not isinstance(subscripts, str):
+        letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        listed = [subscripts, *operands]
+        spell = lambda ks: "".join("..." if k is Ellipsis else letters[k] for k in ks)  # noqa: E731
+        terms = ",".join(spell(ks) for ks in listed[1::2])
+        right = f"->{spell(listed[-1])}" if len(listed) % 2 else ""
+        return einsum(terms + right, *listed[: 2 * len(listed[1::2]) : 2])
+    items = [operand(a) for a in operands]
+    terms, target = parse(subscripts, items)
+    sizes: dict[str, int] = {}
+    for k, (term, x) in enumerate(zip(terms, items, strict=True)):
+        # Take diagonals first, and stretch axes of length 1 by leaving them out: what follows sees plain contractions.
+        for c, n in zip(term, np.shape(x), strict=True):
+            if sizes.setdefault(c, n) not in (n, 1) and n != 1:
+                raise ValueError(f"einsum: index {c!r} of {subscripts!r} has lengths {sizes[c]} and {n}")
+            sizes[c] = max(sizes[c], n)
+        distinct = "".join(dict.fromkeys(term))
+        if distinct != term:
+            items[k], terms[k] = einsum_1(as_array(x), subscripts=f"{term}->{distinct}"), distinct
+    for k, (term, x) in enumerate(zip(terms, items, strict=True)):
+        full = tuple(sizes[c] for c in term)
+        if np.shape(x) != full:
+            items[k] = np.broadcast_to(x, full)
+    while len(items) > 2:
+        path = np.einsum_path(",".join(terms) + "->" + target, *(np.empty(np.shape(x)) for x in items), optimize="greedy")[0]
+        i, j = sorted(path[1])[:2] if len(path[1]) > 1 else (0, 1)
+        rest = [t for k, t in enumerate(terms) if k not in (i, j)]
+        needed = set(target).union(*rest)
+        keep = "".join(dict.fromkeys(c for c in terms[i] + terms[j] if c in needed))
+        pair = einsum_2(items[i], items[j], subscripts=f"{terms[i]},{terms[j]}->{keep}")
+        items = [x for k, x in enumerate(items) if k not in (i, j)] + [pair]
+        terms = [*rest, keep]
+    if len(items) == 2:
+        return einsum_2(items[0], items[1], subscripts=f"{terms[0]},{terms[1]}->{target}")
+    result = einsum_1(as_array(items[0]), subscripts=f"{terms[0]}->{target}")
+    return result if isinstance(result, Tensor) else operand_tensor(result)
+
+
+def as_array(x: Any) -> Any:
+    """A Tensor as it is, anything else as an array."""
+    return x if isinstance(x, Operand) else np.asarray(x)
+
+
+def operand_tensor(x: Any) -> Any:
+    """A Tensor made of a plain result."""
+    from dualtape.core.families import fresh
+
+    return fresh(x)
+
+
+# ------------------------------------------------------------------ the rest are contractions
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+    """The sum of products over axes of both arrays; NumPy's ``tensordot``.
+
+    Args:
+        x: an array.
+        y: an array.
+        axes: how many last axes of x and first of y, or a pair of axis lists.
+
+    Returns:
+        A Tensor.
+    """
+    x, y = operand(x), operand(y)
+    n, m = np.ndim(x), np.ndim(y)
+    if isinstance(axes, (int, np.integer)):
+        ax, ay = list(range(n - int(axes), n)), list(range(int(axes)))
+    else:
+        ax, ay = ([int(a)] if isinstance(a, (int, np.integer)) else [int(k) for k in a] for a in axes)
+    ax, ay = [a % n for a in ax], [a % m for a in ay]
+    sx, sy = np.shape(x), np.shape(y)
+    if [sx[a] for a in ax] != [sy[a] for a in ay]:
+        raise ValueError(f"tensordot: axes {axes} of shapes {sx} and {sy} differ in length")
+    fx = [k for k in range(n) if k not in ax]
+    fy = [k for k in range(m) if k not in ay]
+    inner_size = prod(sx[a] for a in ax)
+    left = np.reshape(np.transpose(x, (*fx, *ax)), (prod(sx[k] for k in fx), inner_size))
+    right = np.reshape(np.transpose(y, (*ay, *fy)), (inner_size, prod(sy[k] for k in fy)))
+    return np.reshape(matmul(left, right), (*(sx[k] for k in fx), *(sy[k] for k in fy)))
+
+
+def dot(x: Any, y: Any, out: Any = None) -> Any:
+    """The dot product over the last axis of x and the last but one of y; NumPy's ``dot``.
+
+    Args:
+        x: an array.
+        y: an array.
+        out: not supported (a Tensor never changes).
+
+    Returns:
+        A Tensor.
+    """
+    if out is not None:
+        raise TypeError("dot: out= is not supported, since a Tensor never changes; use the returned Tensor")
+    x, y = operand(x), operand(y)
+    n, m = np.ndim(x), np.ndim(y)
+    if n == 0 or m == 0:
+        from dualtape.ops.elementwise import multiply
+
+        return multiply(x, y)
+    if m <= 2:
+        return matmul(x, y)
+    return tensordot(x, y, ([n - 1], [m - 2]))
+
+
+def inner(x: Any, y: Any, /) -> Any:
+    """The sum of products over the last axis of both; NumPy's ``inner``."""
+    x, y = operand(x), operand(y)
+    if np.ndim(x) == 0 or np.ndim(y) == 0:
+        return dot(x, y)
+    return tensordot(x, y, ([-1], [-1]))
+
+
+def vdot(x: Any, y: Any, /) -> Any:
+    """The dot product of the flat arrays, the first conjugated; NumPy's ``vdot``."""
+    return matmul(np.reshape(np.conjugate(operand(x)), (-1,)), np.reshape(operand(y), (-1,)))
+
+
+def vecdot(x: Any, y: Any, /, axis: int = -1) -> Any:
+    """The sum of products along one axis, the first factor conjugated; NumPy's ``vecdot``."""
+    return np.sum(np.conjugate(operand(x)) * operand(y), axis=axis)
+
+
+def outer(x: Any, y: Any, out: Any = None) -> Any:
+    """All products of elements of the flat arrays; NumPy's ``outer``."""
+    if out is not None:
+        raise TypeError("outer: out= is not supported, since a Tensor never changes; use the returned Tensor")
+    return np.reshape(operand(x), (-1, 1)) * np.reshape(operand(y), (1, -1)) if has_operand(x, y) else operand_tensor(
+        np.outer(x, y)
+    )
+
+
+def has_operand(*xs: Any) -> bool:
+    """Whether any argument is, or holds, a Tensor."""
+    return any(isinstance(operand(x), Tensor) for x in xs)
+
+
+def kron(x: Any, y: Any) -> Any:
+    """The Kronecker product; NumPy's ``kron``."""
+    x, y = as_array(operand(x)), as_array(operand(y))
+    n = max(np.ndim(x), np.ndim(y))
+    sx = (1,) * (n - np.ndim(x)) + np.shape(x)
+    sy = (1,) * (n - np.ndim(y)) + np.shape(y)
+    a = np.reshape(x, tuple(m for s in sx for m in (s, 1)))
+    b = np.reshape(y, tuple(m for s in sy for m in (1, s)))
+    return np.reshape(a * b, tuple(p * q for p, q in zip(sx, sy, strict=True)))
+
+
+register(einsum, np.einsum, "einsum")
+register(tensordot, np.tensordot, np.linalg.tensordot, "tensordot")
+register(dot, np.dot, "dot")
+register(inner, np.inner, "inner")
+register(vdot, np.vdot, "vdot")
+register(vecdot, np.vecdot, np.linalg.vecdot, "vecdot") if hasattr(np, "vecdot") else register(vecdot, "vecdot")
+register(outer, np.outer, np.linalg.outer, "outer")
+register(kron, np.kron, "kron")
+register(matmul, "matmul")
+
+for _cls in (Tensor, Operand):
+    _cls.__matmul__ = matmul  # type: ignore[attr-defined]
+    _cls.__rmatmul__ = lambda y, x: matmul(x, y)  # type: ignore[attr-defined]

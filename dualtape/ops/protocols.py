@@ -1,0 +1,221 @@
+"""NumPy's protocols beyond the plain call: ufunc methods, out= and where=, and the methods of an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualtape.core.tensor import LATE_FAMILIES, TABLE, UFUNC_METHODS, Operand, Tensor, operand, raw
+from dualtape.core.tensor import lookup as find
+from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
+from dualtape.ops.elementwise import conjugate, imag, real, where
+
+REDUCTIONS = {
+    np.add: reductions.sum,
+    np.multiply: reductions.prod,
+    np.maximum: reductions.max,
+    np.minimum: reductions.min,
+    np.logical_and: nondifferentiable.all,
+    np.logical_or: nondifferentiable.any,
+    np.logaddexp: reductions.logsumexp,
+}
+ACCUMULATIONS = {np.add: reductions.cumsum, np.multiply: reductions.cumprod}
+NONE = (None, np._NoValue)
+
+
+def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A ufunc called with keywords, or one of its methods, on at least one Tensor."""
+    outs = kwargs.pop("out", None)
+    for out in outs or ():
+        if out is not None and not isinstance(out, Tensor):
+            raise TypeError(
+                f"{ufunc.__name__}: a Tensor cannot be written into a {type(out).__name__} (out= or an operator such as +=), "
+                "which would lose its derivative; start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
+            )
+    if method == "at":
+        return at(ufunc, *inputs)
+    result = METHODS[method](ufunc, inputs, kwargs, outs[0] if outs else None)
+    if kwargs:
+        raise TypeError(f"{ufunc.__name__}.{method}: keywords {sorted(kwargs)} have no meaning for a Tensor")
+    if outs and outs[0] is not None:
+        indexing.store(outs[0], result)
+        return outs[0]
+    return result
+
+
+def called(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+    """ufunc(..., where=, dtype=)."""
+    mask = kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    for ignored in ("casting", "order", "subok"):
+        kwargs.pop(ignored, None)
+    operands = [operand(x) for x in inputs]
+    if dtype is not None:
+        operands = [shaping.cast(x, dtype) if np.asarray(raw(x)).dtype.kind in "fc" else x for x in operands]
+    call = TABLE.get(ufunc) or find(ufunc)
+    if mask is True:
+        return call(*operands)
+    if out is None:
+        raise ValueError(f"{ufunc.__name__}: where= leaves elements without a value; give out= as well, or use np.where")
+    return where(mask, call(*operands), out)
+
+
+def reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+    """ufunc.reduce."""
+    x = inputs[0]
+    options = dict(kwargs)
+    kwargs.clear()
+    names = ("axis", "dtype", "keepdims", "initial", "where")
+    options = {"axis": 0, **dict(zip(names, inputs[1:], strict=False)), **options}
+    options = {k: v for k, v in options.items() if not (v is None and k in ("dtype", "initial")) and v is not np._NoValue}
+    if options.get("where", None) is True:
+        del options["where"]
+    call = REDUCTIONS.get(ufunc)
+    if call is None:
+        return folded(ufunc, x, options)
+    return call(x, **options)
+
+
+def folded(ufunc: np.ufunc, x: Any, options: dict[str, Any]) -> Any:
+    """A reduction with no row of its own, one element after the other as NumPy defines it."""
+    call = TABLE.get(ufunc) or find(ufunc)
+    axes = reductions.normal_axis(options["axis"], np.ndim(x), ufunc.__name__)
+    axes = tuple(range(np.ndim(x))) if axes is None else axes
+    if set(options) - {"axis", "keepdims"}:
+        raise TypeError(f"{ufunc.__name__}.reduce: only axis and keepdims are supported for a Tensor")
+    y = np.moveaxis(x, axes, tuple(range(len(axes))))
+    y = np.reshape(y, (-1, *y.shape[len(axes) :]))
+    total = y[0]
+    for k in range(1, y.shape[0]):
+        total = call(total, y[k])
+    return np.expand_dims(total, axes) if options.get("keepdims") else total
+
+
+def accumulated(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+    """ufunc.accumulate."""
+    x = inputs[0]
+    axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
+    dtype = kwargs.pop("dtype", None)
+    call = ACCUMULATIONS.get(ufunc)
+    if call is not None:
+        return call(x, axis, dtype)
+    step = TABLE.get(ufunc) or find(ufunc)
+    y = np.moveaxis(x, axis, 0)
+    found = [y[0]]
+    for k in range(1, y.shape[0]):
+        found.append(step(found[-1], y[k]))
+    return np.moveaxis(np.stack(found), 0, axis)
+
+
+def outer(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+    """ufunc.outer."""
+    x, y = (operand(v) for v in inputs)
+    left = np.reshape(x, (*np.shape(x), *(1,) * np.ndim(y)))
+    return called(ufunc, (left, y), kwargs, out)
+
+
+def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
+    """ufunc.at: in place, once for each time an element is named."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{ufunc.__name__}.at: a Tensor cannot be added into a {type(x).__name__}, which would lose its derivative; "
+            "start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
+        )
+    key, basic = indexing.normal_index(index)
+    if ufunc in (np.add, np.subtract):
+        shape = np.shape(x._node.value[key])
+        value = operand(y) if ufunc is np.add else -operand(y)
+        full = shaping.broadcast_to(shaping.cast(value, x.dtype), shape)
+        indexing.store(x, x + indexing.scatter(full, index=key, basic=basic, to=x.shape))
+        return
+    call = TABLE.get(ufunc) or find(ufunc)
+    places = np.arange(x.size).reshape(x.shape)[key]
+    flat = np.reshape(x, (-1,))
+    values = None if y is None else np.reshape(np.broadcast_to(operand(y), places.shape), (-1,))
+    for k, place in enumerate(places.ravel()):
+        flat[int(place)] = call(flat[int(place)]) if values is None else call(flat[int(place)], values[k])
+    indexing.store(x, np.reshape(flat, x.shape))
+
+
+METHODS = {"__call__": called, "reduce": reduced, "accumulate": accumulated, "outer": outer}
+
+
+def unsupported(ufunc: np.ufunc, *_: Any) -> Any:
+    """ufunc.reduceat."""
+    raise TypeError(f"{ufunc.__name__}.reduceat has no row in dualtape's table; use sums of slices, or cumsum and indexing")
+
+
+METHODS["reduceat"] = unsupported
+UFUNC_METHODS.append(ufunc_method)
+
+
+# ------------------------------------------------------------------ SciPy's ufuncs, when SciPy is in use
+def load_special(function: Any) -> None:
+    """Bring in the rows of ``scipy.special`` the first time one of its functions meets a Tensor."""
+    if "scipy" in (getattr(function, "__module__", None) or "scipy"):
+        import dualtape.ops.special  # noqa: F401
+
+
+LATE_FAMILIES.append(load_special)
+
+
+# ------------------------------------------------------------------ the methods of an array
+def reshape_method(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+    """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+    return shaping.reshape(x, shape[0] if len(shape) == 1 else shape, order)
+
+
+def transpose_method(x: Any, *axes: Any) -> Any:
+    """``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+    return shaping.transpose(x, (axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes) or None)
+
+
+def install() -> None:
+    """Give Tensors and Variables the methods and attributes of an array."""
+    methods: dict[str, Any] = {
+        "reshape": reshape_method,
+        "transpose": transpose_method,
+        "astype": shaping.astype,
+        "copy": shaping.copy,
+        "ravel": shaping.ravel,
+        "flatten": shaping.ravel,
+        "squeeze": shaping.squeeze,
+        "swapaxes": shaping.swapaxes,
+        "repeat": shaping.repeat,
+        "take": indexing.take,
+        "dot": products.dot,
+        "conj": conjugate,
+        "sum": reductions.sum,
+        "mean": reductions.mean,
+        "prod": reductions.prod,
+        "max": reductions.max,
+        "min": reductions.min,
+        "var": reductions.var,
+        "std": reductions.std,
+        "cumsum": reductions.cumsum,
+        "cumprod": reductions.cumprod,
+        "ptp": reductions.ptp,
+        "clip": lambda x, min=None, max=None: np.clip(x, min, max),
+        "round": nondifferentiable.round,
+        "all": nondifferentiable.all,
+        "any": nondifferentiable.any,
+        "argmax": nondifferentiable.argmax,
+        "argmin": nondifferentiable.argmin,
+        "argsort": nondifferentiable.argsort,
+        "nonzero": nondifferentiable.nonzero,
+        "trace": lambda x, *a, **k: np.trace(x, *a, **k),
+        "diagonal": lambda x, *a, **k: np.diagonal(x, *a, **k),
+    }
+    for name, method in methods.items():
+        setattr(Operand, name, method)
+    # Free on real arrays, where NumPy's own conjugate copies.
+    Operand.conjugate = lambda x: conjugate(x) if x.dtype.kind == "c" else x  # type: ignore[attr-defined]
+    Operand.T = property(shaping.transpose, doc="The Tensor with its axes reversed.")  # type: ignore[attr-defined]
+    Operand.mT = property(products.mT, doc="The Tensor with its last two axes exchanged.")  # type: ignore[attr-defined]
+    Operand.real = property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part.")  # type: ignore[attr-defined]
+    Operand.imag = property(imag, doc="The imaginary part.")  # type: ignore[attr-defined]
+    Operand.flat = property(lambda x: iter(shaping.ravel(x)), doc="The elements, one after the other.")  # type: ignore[attr-defined]
+
+
+install()

@@ -1,0 +1,498 @@
+"""Rows that rearrange elements: reshape, transpose, broadcast, join, pad, flip, and casts between dtypes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dualtape.core.cotangents import unbroadcast
+from dualtape.core.families import joint, linear
+from dualtape.core.table import register
+from dualtape.core.tensor import Operand, Tensor, has_tensor, operand
+
+# ------------------------------------------------------------------ the same elements
+identity = linear(lambda x: x, lambda g, shape: g, name="identity", functions=["identity"])
+cast_row = linear(lambda x, dtype: np.asarray(x).astype(dtype)[()], lambda g, shape, dtype: g, name="cast")
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """``x`` in another dtype; a cast to an integer or boolean dtype carries no derivative.
+
+    Args:
+        x: an array.
+        dtype: a NumPy dtype or its name.
+
+    Returns:
+        A Tensor.
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.cast(dt.constant(2.7), "int32")
+        Tensor(2, dtype=int32)
+    """
+    from dualtape.ops.nondifferentiable import to_integer
+
+    dtype = np.dtype(dtype)
+    x = operand(x)
+    if dtype.kind not in "fc":
+        return to_integer(x, dtype=dtype)
+    if isinstance(x, Tensor) and x.dtype.kind == "c" and dtype.kind == "f":
+        from dualtape.ops.elementwise import real
+
+        x = real(x)
+    return cast_row(x, dtype=dtype)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """``x`` in another dtype (the Array API's name of ``cast``)."""
+    return cast(x, dtype)
+
+
+def copy(x: Any, order: str = "K", subok: bool = False) -> Any:
+    """A Tensor of the same value with an identity of its own; writing into one does not change the other."""
+    return identity(x) if isinstance(x, Operand) else operand_copy(x)
+
+
+def operand_copy(x: Any) -> Any:
+    """A Tensor made of plain data."""
+    from dualtape.core.tensor import constant
+
+    return constant(x)
+
+
+# ------------------------------------------------------------------ shape
+reshape_row = linear(
+    lambda x, to, order: np.reshape(x, to, order=order),
+    lambda g, shape, to, order: np.reshape(g, shape, order=order),
+    name="reshape",
+)
+
+
+def reshape(x: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
+    """The elements of ``x`` in another shape; NumPy's ``reshape``.
+
+    Args:
+        x: an array.
+        shape: an int or a tuple of ints; one of them may be -1.
+        order: "C" or "F".
+        newshape: an older name of ``shape``.
+        copy: accepted for the Array API; a Tensor never changes, so it makes no difference.
+
+    Returns:
+        A Tensor.
+
+    Raises:
+        ValueError: if the number of elements differs.
+    """
+    shape = newshape if shape is None else shape
+    to = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    return reshape_row(x, to=to, order=order)
+
+
+def ravel(x: Any, order: str = "C") -> Any:
+    """The elements of ``x`` as one axis; NumPy's ``ravel``."""
+    return reshape_row(x, to=(-1,), order=order)
+
+
+transpose_row = linear(
+    lambda x, axes: np.transpose(x, axes),
+    lambda g, shape, axes: np.transpose(g, inverse(axes)),
+    name="transpose",
+)
+
+
+def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The inverse of a permutation."""
+    back = [0] * len(axes)
+    for k, a in enumerate(axes):
+        back[a] = k
+    return tuple(back)
+
+
+def transpose(x: Any, /, axes: Any = None) -> Any:
+    """``x`` with its axes permuted, reversed if ``axes`` is None; NumPy's ``transpose``."""
+    n = np.ndim(x)
+    order = tuple(range(n))[::-1] if axes is None else tuple(int(a) % n if -n <= a < n else int(a) for a in axes)
+    if sorted(order) != list(range(n)):
+        raise ValueError(f"transpose: axes {axes} are not a permutation of the {n} axes of shape {np.shape(x)}")
+    return transpose_row(x, axes=order)
+
+
+def permute_dims(x: Any, /, axes: Any) -> Any:
+    """The Array API's name of ``transpose``."""
+    return transpose(x, axes)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """``x`` with its last two axes exchanged."""
+    return swapaxes(x, -1, -2)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """``x`` with two axes exchanged; NumPy's ``swapaxes``."""
+    order = list(range(np.ndim(x)))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return transpose(x, order)
+
+
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    """``x`` with axes moved to other positions; NumPy's ``moveaxis``."""
+    n = np.ndim(x)
+    from_, to = ([a % n for a in (v if isinstance(v, (tuple, list)) else (v,))] for v in (source, destination))
+    order = [k for k in range(n) if k not in from_]
+    for d, s in sorted(zip(to, from_, strict=True)):
+        order.insert(d, s)
+    return transpose(x, order)
+
+
+def expand_dims(x: Any, /, axis: Any = 0) -> Any:
+    """``x`` with axes of length 1 inserted; NumPy's ``expand_dims``."""
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shape = np.shape(x)
+    n = len(shape) + len(axes)
+    for a in axes:
+        if not -n <= a < n:
+            raise np.exceptions.AxisError(f"expand_dims: axis {a} is out of bounds for a result of {n} axes")
+    new = {a % n for a in axes}
+    it = iter(shape)
+    return reshape_row(x, to=tuple(1 if k in new else next(it) for k in range(n)), order="C")
+
+
+def squeeze(x: Any, /, axis: Any = None) -> Any:
+    """``x`` without axes of length 1; NumPy's ``squeeze``."""
+    shape = np.shape(x)
+    n = len(shape)
+    axes = range(n) if axis is None else [a % n for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if axis is not None and any(shape[a] != 1 for a in axes):
+        raise ValueError(f"squeeze: axis {axis} of shape {shape} is not of length 1")
+    return reshape_row(x, to=tuple(m for k, m in enumerate(shape) if k not in axes or m != 1), order="C")
+
+
+broadcast_row = linear(
+    lambda x, to: np.broadcast_to(x, to), lambda g, shape, to: unbroadcast(g, shape), name="broadcast_to"
+)
+
+
+def broadcast_to(x: Any, /, shape: Any, subok: bool = False) -> Any:
+    """``x`` repeated along new and unit axes to ``shape``; NumPy's ``broadcast_to``."""
+    to = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
+    return broadcast_row(x, to=to)
+
+
+def broadcast_arrays(*xs: Any, subok: bool = False) -> tuple[Any, ...]:
+    """The arrays, each broadcast to their common shape."""
+    shape = np.broadcast_shapes(*(np.shape(x) for x in xs))
+    return tuple(broadcast_to(x, shape) for x in xs)
+
+
+def atleast(n: int) -> Any:
+    def call(*xs: Any) -> Any:
+        found = []
+        for x in xs:
+            x = operand(x)
+            shape = np.shape(x)
+            if len(shape) < n:
+                # NumPy puts a vector in the middle of a 3-d array: (1, n, 1).
+                to = (1,) * n if not shape else (1, *shape) if n == 2 else (1, *shape, 1) if len(shape) == 1 else (*shape, 1)
+                x = reshape(x, to if n > 1 else (1,))
+            found.append(x if isinstance(x, Tensor) else copy(x))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    call.__name__ = f"atleast_{n}d"
+    call.__doc__ = f"The arguments with at least {n} axes; NumPy's ``atleast_{n}d``."
+    return call
+
+
+atleast_1d, atleast_2d, atleast_3d = atleast(1), atleast(2), atleast(3)
+
+# ------------------------------------------------------------------ joining and splitting
+
+
+def piece(g: Any, k: int, shapes: Any, axis: int) -> Any:
+    start = sum(s[axis] for s in shapes[:k])
+    return g[(slice(None),) * axis + (slice(start, start + shapes[k][axis]),)]
+
+
+concatenate_row = joint(lambda xs, axis: np.concatenate(xs, axis), piece, name="concatenate")
+stack_row = joint(
+    lambda xs, axis: np.stack(xs, axis), lambda g, k, shapes, axis: g[(slice(None),) * axis + (k,)], name="stack"
+)
+
+
+def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """The arrays joined along an existing axis (flattened first if it is None); NumPy's ``concatenate``.
+
+    Args:
+        arrays: a sequence of arrays whose shapes differ along the axis only.
+        axis: an int or None.
+        out: not supported (a Tensor never changes).
+        dtype: the dtype of the result.
+        casting: accepted as NumPy does.
+
+    Returns:
+        A Tensor.
+    """
+    if out is not None:
+        raise TypeError("concatenate: out= is not supported, since a Tensor never changes; use the returned Tensor")
+    items = [operand(a) for a in arrays]
+    if axis is None:
+        items, axis = [ravel(a) for a in items], 0
+    if not items:
+        raise ValueError("concatenate: at least one array is needed")
+    n = np.ndim(items[0])
+    if not -n <= axis < n:
+        raise np.exceptions.AxisError(f"concatenate: axis {axis} is out of bounds for arrays of {n} axes")
+    joined = concatenate_row(items, axis=axis % n)
+    return joined if dtype is None else cast(joined, dtype)
+
+
+def stack(arrays: Any, /, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays of one shape joined along a new axis; NumPy's ``stack``."""
+    if out is not None:
+        raise TypeError("stack: out= is not supported, since a Tensor never changes; use the returned Tensor")
+    items = [operand(a) for a in arrays]
+    if not items:
+        raise ValueError("stack: at least one array is needed")
+    shapes = {np.shape(a) for a in items}
+    if len(shapes) > 1:
+        raise ValueError(f"stack: all arrays must have one shape, got {sorted(shapes)}")
+    n = np.ndim(items[0]) + 1
+    if not -n <= axis < n:
+        raise np.exceptions.AxisError(f"stack: axis {axis} is out of bounds for a result of {n} axes")
+    joined = stack_row(items, axis=axis % n)
+    return joined if dtype is None else cast(joined, dtype)
+
+
+def stack_items(value: Any) -> Any:
+    """Nested sequences that hold Tensors, as one Tensor."""
+    if isinstance(value, (list, tuple)):
+        return stack([stack_items(v) for v in value]) if has_tensor(value) else np.asarray(value)
+    return operand(value)
+
+
+def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays joined as rows; NumPy's ``vstack``."""
+    return concatenate([atleast_2d(a) for a in arrays], 0, dtype=dtype)
+
+
+def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays joined along the second axis (the first of vectors); NumPy's ``hstack``."""
+    items = [atleast_1d(a) for a in arrays]
+    return concatenate(items, 0 if items[0].ndim == 1 else 1, dtype=dtype)
+
+
+def dstack(arrays: Any) -> Any:
+    """Arrays joined along the third axis; NumPy's ``dstack``."""
+    return concatenate([atleast_3d(a) for a in arrays], 2)
+
+
+def column_stack(arrays: Any) -> Any:
+    """Vectors as the columns of a matrix; NumPy's ``column_stack``."""
+    items = [operand(a) for a in arrays]
+    return concatenate([reshape(a, (-1, 1)) if np.ndim(a) < 2 else a for a in items], 1)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """``values`` at the end of ``arr``; NumPy's ``append``."""
+    return concatenate([arr, values], axis)
+
+
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """``x`` cut along an axis, into parts as equal as can be or at the given indices; NumPy's ``array_split``."""
+    n = np.shape(x)[axis]
+    if isinstance(indices_or_sections, (int, np.integer)):
+        k = int(indices_or_sections)
+        sizes = [n // k + (1 if j < n % k else 0) for j in range(k)]
+        cuts = list(np.cumsum(sizes)[:-1])
+    else:
+        cuts = list(indices_or_sections)
+    x = operand(x)
+    front = (slice(None),) * (axis % np.ndim(x))
+    return [x[(*front, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """``x`` cut along an axis into equal parts, or at the given indices; NumPy's ``split``."""
+    if isinstance(indices_or_sections, (int, np.integer)) and np.shape(x)[axis] % indices_or_sections:
+        raise ValueError(f"split: {np.shape(x)[axis]} elements do not make {indices_or_sections} equal parts")
+    return array_split(x, indices_or_sections, axis)
+
+
+def hsplit(x: Any, indices_or_sections: Any) -> list[Any]:
+    """``x`` cut along the second axis (the first of a vector); NumPy's ``hsplit``."""
+    return split(x, indices_or_sections, 0 if np.ndim(x) == 1 else 1)
+
+
+def vsplit(x: Any, indices_or_sections: Any) -> list[Any]:
+    """``x`` cut along the first axis; NumPy's ``vsplit``."""
+    return split(x, indices_or_sections, 0)
+
+
+def dsplit(x: Any, indices_or_sections: Any) -> list[Any]:
+    """``x`` cut along the third axis; NumPy's ``dsplit``."""
+    return split(x, indices_or_sections, 2)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of ``x`` along an axis, as a tuple."""
+    x = operand(x)
+    front = (slice(None),) * (axis % np.ndim(x))
+    return tuple(x[(*front, k)] for k in range(np.shape(x)[axis]))
+
+
+# ------------------------------------------------------------------ reordering
+flip_row = linear(lambda x, axis: np.flip(x, axis), lambda g, shape, axis: np.flip(g, axis), name="flip")
+
+
+def flip(x: Any, /, axis: Any = None) -> Any:
+    """``x`` with the order of its elements reversed along axes (all if None); NumPy's ``flip``."""
+    return flip_row(x, axis=tuple(axis) if isinstance(axis, list) else axis)
+
+
+def fliplr(x: Any) -> Any:
+    """``x`` reversed along the second axis."""
+    return flip(x, 1)
+
+
+def flipud(x: Any) -> Any:
+    """``x`` reversed along the first axis."""
+    return flip(x, 0)
+
+
+def rot90(x: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """``x`` turned by 90 degrees k times in the plane of two axes; NumPy's ``rot90``."""
+    a, b = axes
+    k %= 4
+    if k == 0:
+        return copy(x)
+    if k == 2:
+        return flip(flip(x, a), b)
+    return swapaxes(flip(x, b), a, b) if k == 1 else flip(swapaxes(x, a, b), b)
+
+
+roll_row = linear(
+    lambda x, shift, axis: np.roll(x, shift, axis),
+    lambda g, shape, shift, axis: np.roll(g, tuple(-s for s in shift) if isinstance(shift, tuple) else -shift, axis),
+    name="roll",
+)
+
+
+def roll(x: Any, /, shift: Any, axis: Any = None) -> Any:
+    """``x`` with its elements rolled along axes (as one axis if None); NumPy's ``roll``."""
+    return roll_row(x, shift=tuple(shift) if isinstance(shift, (list, np.ndarray)) else shift, axis=axis)
+
+
+def _tile_back(g: Any, shape: tuple[int, ...], reps: tuple[int, ...]) -> Any:
+    n = max(len(shape), len(reps))
+    sizes = (1,) * (n - len(shape)) + shape
+    times = (1,) * (n - len(reps)) + reps
+    folded = np.reshape(g, tuple(m for pair in zip(times, sizes, strict=True) for m in pair))
+    return np.reshape(np.sum(folded, axis=tuple(range(0, 2 * n, 2))), shape)
+
+
+tile_row = linear(lambda x, reps: np.tile(x, reps), _tile_back, name="tile")
+
+
+def tile(x: Any, /, reps: Any) -> Any:
+    """``x`` repeated as a whole along axes; NumPy's ``tile``."""
+    return tile_row(x, reps=tuple(int(r) for r in reps) if isinstance(reps, (tuple, list, np.ndarray)) else (int(reps),))
+
+
+def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> Any:
+    """``x`` with each element repeated along an axis (of the flat array if None); NumPy's ``repeat``."""
+    x = operand(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    n = np.shape(x)[axis]
+    index = np.repeat(np.arange(n), np.asarray(repeats))
+    return copy(x)[(slice(None),) * (axis % np.ndim(x)) + (index,)]
+
+
+def _pad_back(g: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
+    return g[tuple(slice(a, a + n) for (a, _), n in zip(widths, shape, strict=True))]
+
+
+pad_row = linear(
+    lambda x, widths, value: np.pad(x, widths, constant_values=value) if widths else x, _pad_back, name="pad_zeros"
+)
+
+
+def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
+    """``x`` with a border; NumPy's ``pad`` for all modes that copy elements or put constants.
+
+    Args:
+        x: an array.
+        pad_width: an int, a pair, or a pair for each axis.
+        mode: "constant", "edge", "reflect", "symmetric", "wrap" or "empty".
+        **kwargs: ``constant_values`` and ``reflect_type`` as NumPy has them.
+
+    Returns:
+        A Tensor.
+    """
+    x = operand(x)
+    n = np.ndim(x)
+    pairs = np.broadcast_to(np.asarray(pad_width, int), (n, 2))
+    widths = tuple((int(a), int(b)) for a, b in pairs)
+    if mode == "constant":
+        y = pad_row(x, widths=widths, value=0)
+        values = kwargs.get("constant_values", 0)
+        if isinstance(values, Operand) or np.any(np.asarray(values)):
+            from dualtape.ops.elementwise import where
+
+            inside = np.pad(np.ones(np.shape(x), bool), widths)
+            border = operand(values) if isinstance(values, Operand) else np.pad(np.zeros(np.shape(x)), widths, **kwargs)
+            y = where(inside, y, border)
+        return y
+    if mode not in ("edge", "reflect", "symmetric", "wrap", "empty"):
+        raise TypeError(f"pad: mode {mode!r} has no row; use 'constant', 'edge', 'reflect', 'symmetric' or 'wrap'")
+    if kwargs.get("reflect_type", "even") != "even":
+        raise TypeError("pad: reflect_type='odd' has no row; build the border from slices with concatenate")
+    # Every other mode copies elements: where each one comes from is what NumPy's own pad says of their numbers.
+    place = np.pad(np.arange(prod(np.shape(x))).reshape(np.shape(x)), widths, mode=mode, **kwargs)  # type: ignore[call-overload]
+    return ravel(x)[place] if mode != "empty" else pad_row(x, widths=widths, value=0)
+
+
+for _call, _keys in {
+    cast: ["cast"],
+    reshape: [np.reshape],
+    ravel: [np.ravel, "ravel"],
+    transpose: [np.transpose],
+    permute_dims: ["permute_dims"],
+    matrix_transpose: [np.matrix_transpose, np.linalg.matrix_transpose, "matrix_transpose"],
+    swapaxes: [np.swapaxes, "swapaxes"],
+    moveaxis: [np.moveaxis, "moveaxis"],
+    expand_dims: [np.expand_dims, "expand_dims"],
+    squeeze: [np.squeeze, "squeeze"],
+    broadcast_to: [np.broadcast_to, "broadcast_to"],
+    broadcast_arrays: [np.broadcast_arrays, "broadcast_arrays"],
+    atleast_1d: [np.atleast_1d, "atleast_1d"],
+    atleast_2d: [np.atleast_2d, "atleast_2d"],
+    atleast_3d: [np.atleast_3d, "atleast_3d"],
+    concatenate: [np.concatenate, "concat"],
+    stack: [np.stack],
+    stack_items: ["stack_items"],
+    vstack: [np.vstack, "vstack"],
+    hstack: [np.hstack, "hstack"],
+    dstack: [np.dstack, "dstack"],
+    column_stack: [np.column_stack, "column_stack"],
+    append: [np.append, "append"],
+    array_split: [np.array_split, "array_split"],
+    split: [np.split, "split"],
+    hsplit: [np.hsplit, "hsplit"],
+    vsplit: [np.vsplit, "vsplit"],
+    dsplit: [np.dsplit, "dsplit"],
+    unstack: [np.unstack, "unstack"] if hasattr(np, "unstack") else ["unstack"],
+    flip: [np.flip],
+    fliplr: [np.fliplr, "fliplr"],
+    flipud: [np.flipud, "flipud"],
+    rot90: [np.rot90, "rot90"],
+    roll: [np.roll],
+    tile: [np.tile],
+    repeat: [np.repeat, "repeat"],
+    pad: [np.pad, "pad"],
+    copy: [np.copy, "copy"],
+    astype: [np.astype, "astype"] if hasattr(np, "astype") else ["astype"],
+}.items():
+    register(_call, *_keys)

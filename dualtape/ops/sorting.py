@@ -1,0 +1,39 @@
+"""Rows that reorder by value: sort, and what is read off sorted arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualtape.core.table import register
+from dualtape.core.tensor import operand, raw
+from dualtape.ops.indexing import as_tensor, take_along_axis
+from dualtape.ops.shaping import ravel
+
+
+def sort(x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
+    """``x`` sorted along an axis (the flat array if None); NumPy's ``sort``.
+
+    Args:
+        x: an array.
+        axis: an int or None.
+        kind: NumPy's choice of algorithm.
+        order: not used (it is for structured arrays).
+        stable: whether equal elements keep their order.
+        descending: the Array API's keyword: the largest first.
+
+    Returns:
+        A Tensor.
+    """
+    x = as_tensor(operand(x))
+    if axis is None:
+        x, axis = ravel(x), 0
+    value = np.asarray(raw(x))
+    places = np.argsort(value, axis=axis, kind=kind or "stable")
+    if descending:
+        places = np.flip(places, axis)
+    return take_along_axis(x, places, axis)
+
+
+register(sort, np.sort, "sort")

@@ -1,0 +1,1 @@
+"""Functions of functions, built from the table and its two readers."""

@@ -1,0 +1,124 @@
+"""What every transform does first and last: arguments become Tensors of their own, results become Tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualtape.core import recorders
+from dualtape.core.recorders import STACK
+from dualtape.core.structure import Rebuild, flatten, map_structure
+from dualtape.core.table import TABLE
+from dualtape.core.tape import TapeRecorder
+from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, operand, tensor, wrap
+
+FLOATING = "a derivative needs floating or complex numbers: write 3.0 for 3, or convert with astype(float)"
+
+
+def source(leaf: Any, name: str) -> Tensor:
+    """A leaf of an argument as a Tensor with an identity of its own.
+
+    Of its own, even if it is a Tensor already: the function may also reach the caller's Tensor some other way, and
+    that way is not what is differentiated. Recorders outside see the step from one to the other.
+    """
+    if leaf.__class__ is np.ndarray and leaf.dtype.kind in "fc":
+        return tensor(leaf.copy() if leaf.ndim else leaf[()])
+    if leaf.__class__ is float:
+        return tensor(np.float64(leaf))
+    if isinstance(leaf, Operand):
+        x = leaf._read()
+        if x.dtype.kind not in "fc":
+            raise TypeError(f"{name} is a Tensor of dtype {x.dtype}: {FLOATING}")
+        return TABLE["identity"](x) if STACK.get() else wrap(Node(x._node.value))  # type: ignore[no-any-return]
+    if isinstance(leaf, np.ndarray) and leaf.dtype == object and has_tensor(leaf):
+        return source(operand(leaf), name)
+    try:
+        value = np.array(leaf)[()]
+        kind = value.dtype.kind
+    except (TypeError, ValueError):
+        kind = "O"
+    if kind not in "fc":
+        shown = f"of dtype {value.dtype}" if kind in "iub" else f"a {type(leaf).__name__}"
+        raise TypeError(f"{name} is {shown}: {FLOATING}")
+    return tensor(value)
+
+
+class Sources(NamedTuple):
+    """The arguments as they are passed on, and those that are differentiated."""
+
+    args: tuple[Any, ...]
+    leaves: list[Tensor]
+    rebuilds: list[tuple[Rebuild, int]]
+    single: bool
+
+    def gather(self, values: Sequence[Any]) -> Any:
+        """One value for each leaf, in the structure of the differentiated arguments."""
+        it = iter(values)
+        parts = tuple([rebuild(it) for rebuild, _ in self.rebuilds])
+        return parts[0] if self.single else parts
+
+
+def sources(name: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> Sources:
+    """Make Tensors of the arguments that ``argnums`` names."""
+    single = isinstance(argnums, (int, np.integer))
+    numbers: list[int] = [argnums] if single else list(argnums)  # type: ignore[list-item, arg-type]
+    passed = list(args)
+    leaves: list[Tensor] = []
+    rebuilds: list[tuple[Rebuild, int]] = []
+    for k in numbers:
+        if not -len(args) <= k < len(args):
+            raise TypeError(f"{name}: argnums={argnums!r}, but the function was called with {len(args)} argument(s)")
+        k %= len(args)
+        found, rebuild = flatten(args[k])
+        label = f"{name}: argument {k}"
+        made = [source(leaf, label if len(found) == 1 else f"{label} (leaf {j})") for j, leaf in enumerate(found)]
+        passed[k] = rebuild(iter(made))
+        leaves += made
+        rebuilds.append((rebuild, len(made)))
+    return Sources(tuple(passed), leaves, rebuilds, single)
+
+
+@contextmanager
+def taped(leaves: Sequence[Tensor]) -> Iterator[dict[int, Any]]:
+    """A block whose operations on ``leaves`` are recorded; gives the entries."""
+    entries: dict[int, Any] = {leaf._node.id: None for leaf in leaves}
+    recorder = TapeRecorder(entries, {}, [], False)
+    recorders.push(recorder)
+    try:
+        yield entries
+    finally:
+        recorders.remove(recorder)
+
+
+def results(value: Any) -> tuple[list[Any], Rebuild]:
+    """The results of a function as Tensors, and how to put their structure together again."""
+    found, rebuild = flatten(value)
+    return [result(leaf) for leaf in found], rebuild
+
+
+def result(leaf: Any) -> Any:
+    """One result as a Tensor."""
+    x = operand(leaf)
+    return x if x.__class__ is Tensor else tensor(np.array(x)[()])
+
+
+def ensure_callable(name: str, f: Any) -> None:
+    """Refuse what is not a function, with the form of the call."""
+    if not callable(f):
+        raise TypeError(f"{name}(f, ...) takes a function first, got {type(f).__name__}")
+
+
+def named(transform: str, f: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    """The transformed function, named after the one it came from."""
+    call.__name__ = f"{transform}({getattr(f, '__name__', 'function')})"
+    call.__doc__ = f"The {transform} of {getattr(f, '__name__', 'a function')}."
+    call.__wrapped__ = f  # type: ignore[attr-defined]
+    return call
+
+
+def as_tensors(structure: Any) -> Any:
+    """A structure with Tensors for leaves."""
+    return map_structure(result, structure)
