@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -133,8 +134,7 @@ def numerical_jvp(
     reference = _reference(problem.call, problem.point, direction, method)
     results, rebuild = flatten(f(*args))
     derivatives = iter(reference.derivative)
-    arrays = [_array(result) for result in results]
-    return rebuild([next(derivatives) if _varies(array) else np.zeros(array.shape) for array in arrays])
+    return rebuild(iter([next(derivatives) if _varies(y) else np.zeros(np.shape(y)) for y in results]))
 
 
 # What is checked: a function of flat arrays, made from the user's or as a derivative of another one.
@@ -201,7 +201,7 @@ def _problem(caller: str, f: Callable[..., Any], args: Sequence[Any]) -> _Proble
         filled = list(leaves)
         for place, value in zip(places, varying, strict=True):
             filled[place] = value
-        results, _ = flatten(f(*rebuild(filled)))
+        results, _ = flatten(f(*rebuild(iter(filled))))
         return tuple(result for result in results if _varies(result))
 
     names = [name for position, arg in enumerate(args) for name in _leaf_names(position, arg)]
@@ -417,9 +417,10 @@ class _Comparison:
 
     def _push(self, path: str, name: str, call: FlatFunction, point: Arrays, tangents: Arrays) -> Arrays:
         before = tuple(x.copy() for x in point)
-        value, tangent = jvp(call, point, tangents)
+        with _named(f"{path}, {name}"):
+            value, tangent = jvp(call, point, tangents)
+            found = _arrays(_filled(tangent, value))
         self._value(path, name, value, before, point)
-        found = _arrays(_filled(tangent, value))
         for label, got, expected in zip(self._labels(), found, self.value, strict=True):
             self._form(f"{path}, {name}{label}", "tangent", got, "result", expected)
         return found
@@ -427,10 +428,11 @@ class _Comparison:
     def _pull(
         self, path: str, names: Sequence[str], call: FlatFunction, point: Arrays, cotangents: Arrays
     ) -> Arrays:
-        before = tuple(x.copy() for x in point)
-        value, pullback = vjp(call, *point)
-        found = _arrays(_filled(pullback(cotangents), point))
-        self._value(path, ", ".join(names), value, before, point)
+        before, together = tuple(x.copy() for x in point), ", ".join(names)
+        with _named(f"{path}, {together}"):
+            value, pullback = vjp(call, *point)
+            found = _arrays(_filled(pullback(cotangents), point))
+        self._value(path, together, value, before, point)
         for name, got, expected in zip(names, found, point, strict=True):
             self._form(f"{path}, {name}", "gradient", got, "argument", expected)
         return found
@@ -496,6 +498,15 @@ class _Comparison:
 
 
 # Small helpers.
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """A derivative that cannot be computed is a failure like any other: with its place in the nesting."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"{where}: raised {type(error).__name__}: {error}") from error
 
 
 def _array(leaf: Any) -> Array:
