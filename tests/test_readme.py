@@ -26,8 +26,9 @@ def snippets() -> list[tuple[str, str]]:
     ]
 
 
-def test_there_are_three_snippets_and_each_shows_its_output() -> None:
-    assert [bool(output.strip()) for _, output in snippets()] == [True, True, True]
+def test_each_snippet_shows_its_output() -> None:
+    assert len(snippets()) >= 3
+    assert all(output.strip() for _, output in snippets())
 
 
 @pytest.mark.parametrize("number", range(len(snippets())))
