@@ -28,28 +28,29 @@ class TangentRecorder(Recorder):
 
     def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key = self.key
-        found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
-        if len(found) == 1:
-            if found[0] is None:
-                return
-            ids: tuple[int, ...] = (operands[0].id,)
-        else:
-            ids = tuple([0 if t is None else a.id for t, a in zip(found, operands, strict=True)])
-            if not any(ids):
-                return
-        entry = row.entry(ids, operands, outs, params)
-        if entry[0] is not row:  # one side of a binary operation
-            row = entry[0]
-            found = [t for t in found if t is not None]
+        found = []
+        moving = False
+        for a in operands:
+            t = None
+            if a.__class__ is Node and a.tangents is not None:
+                t = a.tangents.get(key)
+                if t is not None:
+                    moving = True
+            found.append(t)
+        if not moving:
+            return
         outer = () if len(stack) == 1 else tuple([r for r in stack[: stack.index(self)] if r.live])
         if outer:
             STACK.set(outer)
             try:
-                result = row.push(entry, found, False)
+                result = row.advance(operands, outs, params, found, False)
             finally:
                 STACK.set(stack)
         else:
-            result = row.push(entry, [t._node.value if t.__class__ is Tensor else t for t in found], True)
+            for k, t in enumerate(found):
+                if t.__class__ is Tensor:
+                    found[k] = t._node.value
+            result = row.advance(operands, outs, params, found, True)
         if row.outputs == 1:
             out = outs[0]
             if out.tangents is None:
@@ -161,6 +162,8 @@ def match_structure(primals: Any, tangents: Any, count: int) -> list[Any]:
 
 def tangent_like(value: Any, tangent: Any, name: str) -> Any:
     """A tangent checked against its primal's value: the same shape, converted to its dtype."""
+    if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
+        return tangent.copy()[()]
     if value.dtype.kind not in "fc":
         raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
     t = tangent if isinstance(tangent, Tensor) else constant(tangent)

@@ -111,7 +111,7 @@ def moves(op: Performed) -> Parts:
 
 def summation(op: Performed) -> Parts:
     """Cost of a sum: one addition fewer than elements, for each result; its adjoint adds to each element."""
-    adds = Work(adds=op.reads - op.writes)
+    adds = Work(adds=max(op.reads - op.writes, 0))
     tangent, adjoint = traffic(op, adds, Work(adds=op.reads))
     return Parts(adds + Work(moves=op.reads + op.writes), Work(), tangent, adjoint)
 

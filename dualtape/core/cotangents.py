@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.table import TABLE
-from dualtape.core.tensor import Operand, Tensor, raw
+from dualtape.core.tensor import Tensor, raw
 
 class Cotangents(dict[int, Any]):
     """Cotangents by identity. What is not in it is zero.
@@ -94,21 +94,20 @@ def cast_back(c: Any, dtype: Any) -> Any:
     return TABLE["cast"](c, dtype=dtype) if c.__class__ is Tensor else c.astype(dtype)
 
 
-def stretched(t: Any, like: Fit) -> Any:
+def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """A tangent of a broadcast, converted operand, in the shape and dtype of the result."""
-    _, _, shape, dtype = like
     if t.dtype != dtype and dtype.kind in "fc":
         t = TABLE["cast"](t, dtype) if t.__class__ is Tensor else t.astype(dtype)
     return np.broadcast_to(t, shape) if t.shape != shape else t
 
 
-def guarded(g: Any, partial: Any, product: Any) -> Any:
-    """``product``, with zero where ``g`` is zero even if the partial is infinite or NaN there."""
+def guarded(zero: Any, other: Any, product: Any) -> Any:
+    """``product`` of the two, with 0 wherever the first factor is 0, even if the other one is infinite or NaN there."""
     value = raw(product)
     total = np.vdot(value, value)
     if total - total == 0:
         return product
-    return TABLE["where"](raw(g) == 0, 0.0, product) if isinstance(product, Operand) else np.where(g == 0, 0, product)
+    return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 
 
 def seed(target: Any, cotangent: Any, name: str) -> Any:

@@ -134,7 +134,7 @@ def numeric_pull(factor: float) -> Rule:
     return pull
 
 
-def partial_pull(rule: Rule, singular: bool) -> Rule:
+def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
     """The reverse rule of an operand whose partial reads something: cotangent x conjugate partial."""
 
     def pull(entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
@@ -149,6 +149,9 @@ def partial_pull(rule: Rule, singular: bool) -> Rule:
         c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
         if singular or cotangents.masked:
             c = guarded(g, d, c)
+        if chooses:
+            c = guarded(d, g, c)
+            cotangents.masked = True
         if like is not None:
             c = fitted(c, like)
         if i in cotangents:
@@ -176,14 +179,15 @@ class Side(Row):
     beats an infinite partial in rows marked ``singular``, and in all rows below one that selects elements.
     """
 
-    __slots__ = ("partial", "pick", "pull", "singular")
+    __slots__ = ("chooses", "partial", "pick", "pull", "singular")
 
-    def __init__(self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool) -> None:
+    def __init__(self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool) -> None:
         super().__init__(name, kernel, kind="elementwise")
         # Which of the operands and the result an entry keeps: None, one position, or several.
         self.pick: Any = None
         self.partial: Any = partial
         self.singular = singular
+        self.chooses = chooses
         if callable(partial):
             slots = {n: k for k, n in enumerate(OPERANDS[:operands])} | {"out": operands}
             try:
@@ -191,7 +195,7 @@ class Side(Row):
             except KeyError as error:
                 raise ValueError(f"{name}: a partial may read {', '.join(slots)}, not {error}") from None
             self.pick = picks[0] if len(picks) == 1 else tuple(picks)
-            self.pull = partial_pull(partial, singular)  # type: ignore[method-assign]
+            self.pull = partial_pull(partial, singular, chooses)  # type: ignore[method-assign]
         else:
             self.pull = numeric_pull(partial)  # type: ignore[method-assign]
 
@@ -208,15 +212,27 @@ class Side(Row):
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
         _, _, like, kept = entry
-        t = tangents[0]
+        s = self.along(tangents[0], kept, raw)
+        return s if like is None else stretched(s, like[2], like[3])
+
+    def along(self, t: Any, kept: Any, raw: bool) -> Any:
+        """Tangent x partial."""
         if self.pick is None:
-            s = t if self.partial == 1 else t * self.partial
+            return t if self.partial == 1 else t * self.partial
+        if raw and kept.__class__ is Node:
+            d = self.partial(kept.value)
         else:
             d = partial_of(self.partial, kept, raw)
-            s = d * t if d.__class__ is Tensor else t * d
-            if self.singular:
-                s = guarded(t, d, s)
-        return s if like is None else stretched(s, like)
+        s = d * t if d.__class__ is Tensor else t * d
+        if self.singular:
+            s = guarded(t, d, s)
+        return guarded(d, t, s) if self.chooses else s
+
+    def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
+        out = outs[0]
+        s = self.along(tangents[0], self.keep((operands[0], out)), raw)
+        value = out.value
+        return s if s.dtype is value.dtype else stretched(s, value.shape, value.dtype)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return (entry[1],)
@@ -233,9 +249,9 @@ class Binary(Row):
 
     __slots__ = ("sides",)
 
-    def __init__(self, name: str, kernel: Any, partials: Sequence[Rule | float], singular: bool) -> None:
+    def __init__(self, name: str, kernel: Any, partials: Sequence[Rule | float], singular: bool, chooses: bool) -> None:
         super().__init__(name, kernel, kind="elementwise")
-        self.sides = tuple(Side(name, kernel, p, 2, singular) for p in partials)
+        self.sides = tuple(Side(name, kernel, p, 2, singular, chooses) for p in partials)
 
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
         i, j = ids
@@ -260,6 +276,20 @@ class Binary(Row):
         _, e, f = entry
         return e[0].push(e, tangents[:1], raw) + f[0].push(f, tangents[1:], raw)
 
+    def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
+        nodes = (*operands, *outs)
+        s, t = tangents
+        by_x, by_y = self.sides
+        if s is not None:
+            s = by_x.along(s, by_x.keep(nodes), raw)
+        if t is not None:
+            t = by_y.along(t, by_y.keep(nodes), raw)
+            s = t if s is None else s + t
+        value = outs[0].value
+        if s.dtype is value.dtype and s.shape == value.shape:
+            return s
+        return stretched(s, value.shape, value.dtype)
+
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return entry[1][1], entry[2][1]
 
@@ -279,6 +309,7 @@ def elementwise(
     name: str | None = None,
     functions: Sequence[Any] = (),
     singular: bool = False,
+    chooses: bool = False,
     changes_dtype: bool = False,
     nonlinear: int = 1,
     work: Any = None,
@@ -293,6 +324,7 @@ def elementwise(
         name: the row's name; the kernel's if None.
         functions: other names and functions that this row answers for.
         singular: the partial can be infinite where the value is finite; a zero cotangent then wins.
+        chooses: the partial is 0 where another operand is taken; that zero beats an infinite cotangent.
         changes_dtype: the result of a unary operation may have another dtype (``abs`` of complex).
         nonlinear: how many nonlinear evaluations one partial or value counts (see ``costs.py``).
         work: the cost column, if the family's default does not hold.
@@ -304,10 +336,10 @@ def elementwise(
     row_name = name_of(kernel, name)
     row: Any
     if len(partials) == 1:
-        row = Side(row_name, kernel, partials[0], 1, singular)
+        row = Side(row_name, kernel, partials[0], 1, singular, chooses)
         call = unary_call(row, kernel, changes_dtype)
     elif len(partials) == 2:
-        row = Binary(row_name, kernel, partials, singular)
+        row = Binary(row_name, kernel, partials, singular, chooses)
         call = binary_call(row, kernel)
     else:
         raise ValueError(f"{row_name}: an elementwise row has one or two partials, got {len(partials)}")
@@ -416,7 +448,9 @@ def binary_call(row: Binary, kernel: Any) -> Any:
         if not (i or j):
             return fresh(kernel(np.asarray(u), v))
         out = new(Node)
-        out.value = kernel(u, v)
+        out.value = value = kernel(u, v)
+        if value.__class__ is complex:  # what Python makes of complex * np.float64
+            out.value = np.complex128(value)
         out.id = new_id()
         out.tangents = None
         stack = stack_now()

@@ -48,7 +48,8 @@ class Row:
     - ``entry(ids, operands, outs, params)`` lays the entry out. ``ids[k]`` is the identity of operand k if the
       recorder follows it, else 0; operands are Nodes or raw constants.
     - ``pull(entry, g, cotangents, raw)`` adds the cotangents of the operands, given that of the result.
-    - ``push(entry, tangents, raw)`` returns the tangent of the result, given those of the operands (None: zero).
+    - ``push(entry, tangents, raw)`` returns the tangent of the result, given those of the operands (None: zero);
+      ``advance`` does the same for an operation that is just running, of which nothing has to be kept.
     - ``inputs(entry)`` are the identities followed, ``restrict(entry, needed)`` an entry that follows only those.
 
     ``raw`` says whether rules see plain arrays (nobody outside is recording) or Tensors.
@@ -85,6 +86,11 @@ class Row:
     def push(self, entry: Any, tangents: tuple[Any, ...], raw: bool) -> Any:
         """Forward rule: the tangent of the result."""
         raise NotImplementedError
+
+    def advance(self, operands: tuple[Any, ...], outs: tuple[Any, ...], params: Any, tangents: Any, raw: bool) -> Any:
+        """Forward rule while the operation runs: ``push`` without keeping an entry."""
+        ids = tuple([0 if t is None else 1 for t in tangents])
+        return self.push(self.entry(ids, operands, outs, params), tangents, raw)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         """The identities of the operands, 0 for those not followed."""

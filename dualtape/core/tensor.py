@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
+from operator import index
 from typing import Any, Self
 
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.table import TABLE
+from dualtape.core.table import ROWS, TABLE
 
 new = object.__new__
 new_id = count(1).__next__
@@ -143,7 +144,7 @@ class Operand:
         return complex(self._leave("complex()"))
 
     def __index__(self) -> int:
-        return self._value().__index__()  # type: ignore[no-any-return]
+        return index(self._value())
 
     def __bool__(self) -> bool:
         return bool(self._value())
@@ -168,7 +169,10 @@ class Operand:
         return UFUNC_METHODS[0](ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-        return (TABLE.get(func) or lookup(func))(*args, **kwargs)
+        call = TABLE.get(func) or lookup(func)
+        if "a" in kwargs:  # NumPy's own name of the first operand
+            args = (kwargs.pop("a"), *args)
+        return call(*args, **kwargs)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return sys.modules["dualtape"]
@@ -382,7 +386,7 @@ def unknown(function: Any) -> str:
 
     name = getattr(function, "__name__", str(function))
     module = getattr(function, "__module__", None) or "numpy"
-    names = [key for key in TABLE if isinstance(key, str)]
+    names = {key for key in TABLE if isinstance(key, str)} | ROWS.keys()
     near = get_close_matches(name, names, 1, 0.6)
     hint = f"; the nearest operation is {near[0]!r}" if near else ""
     return (

@@ -236,7 +236,7 @@ def greater(x: Any, y: Any) -> Any:
     return share.astype(np.result_type(x, y))[()]
 
 
-maximum = elementwise(np.maximum, lambda x, y: greater(x, y), lambda x, y: greater(y, x), work=CHOICE)
+maximum = elementwise(np.maximum, lambda x, y: greater(x, y), lambda x, y: greater(y, x), chooses=True, work=CHOICE)
 minimum = elementwise(np.minimum, lambda x, y: greater(-raw(x), -raw(y)), lambda x, y: greater(-raw(y), -raw(x)), work=CHOICE)
 
 

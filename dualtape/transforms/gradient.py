@@ -10,7 +10,15 @@ import numpy as np
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.tape import finished, sweep
 from dualtape.core.tensor import Tensor
-from dualtape.transforms.arguments import as_tensors, ensure_callable, named, recorded, result, sources
+from dualtape.transforms.arguments import (
+    Sources,
+    as_tensors,
+    ensure_callable,
+    named,
+    recorded,
+    result,
+    sources,
+)
 
 
 def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -69,33 +77,47 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
 def gradient_call(name: str, f: Any, argnums: Any, has_aux: bool, with_value: bool) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         given = sources(name, args, argnums)
-        leaves = given.leaves
-        out, entries = recorded(f, given.args, kwargs, leaves)
-        aux = None
-        if has_aux:
-            if not (isinstance(out, (tuple, list)) and len(out) == 2):
-                raise TypeError(f"{name}: with has_aux=True the function returns a pair (value, aux), got {out!r}")
-            out, aux = out
-        value = out if out.__class__ is Tensor else scalar(name, out)
-        node = value._node
-        shape, dtype = node.value.shape, node.value.dtype
-        if shape:
-            raise ValueError(
-                f"{name} needs a scalar result, but {getattr(f, '__name__', 'the function')} returned shape {shape}: "
-                "use jacobian for all derivatives, vjp for a weighted sum of them, or sum the result"
-            )
-        if dtype.kind != "f":
-            what = "complex: differentiate its real part, np.real(f(x)), or use vjp" if dtype.kind == "c" else str(dtype)
-            raise TypeError(f"{name} needs a real result, but {getattr(f, '__name__', 'the function')} returned {what}")
-        cotangents = Cotangents()
-        cotangents[node.id] = dtype.type(1)
-        found = sweep(entries, cotangents, [leaf._node.id for leaf in leaves], True, True)
-        g = given.gather([finished(c, leaf, True) for c, leaf in zip(found, leaves, strict=True)])
+        value, aux, found = gradients(name, f, given, kwargs, has_aux)
+        g = given.gather(found)
         if not with_value:
             return (g, as_tensors(aux)) if has_aux else g
         return ((value, as_tensors(aux)), g) if has_aux else (value, g)
 
     return call
+
+
+def gradients(
+    name: str, f: Any, given: Sources, kwargs: dict[str, Any], has_aux: bool = False
+) -> tuple[Tensor, Any, list[Tensor]]:
+    """The value of ``f``, what it returned besides, and the gradient by each leaf of its arguments."""
+    leaves = given.leaves
+    out, entries = recorded(f, given.args, kwargs, leaves)
+    aux = None
+    if has_aux:
+        if not (isinstance(out, (tuple, list)) and len(out) == 2):
+            raise TypeError(f"{name}: with has_aux=True the function returns a pair (value, aux), got {out!r}")
+        out, aux = out
+    value: Tensor = out if out.__class__ is Tensor else scalar(name, out)
+    node = value._node
+    dtype = node.value.dtype
+    if node.value.shape or dtype.kind != "f":
+        refuse(name, f, node.value.shape, dtype)
+    cotangents = Cotangents()
+    cotangents[node.id] = dtype.type(1)
+    found = sweep(entries, cotangents, [leaf._node.id for leaf in leaves], True, True)
+    return value, aux, [finished(c, leaf, True) for c, leaf in zip(found, leaves, strict=True)]
+
+
+def refuse(name: str, f: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Say what is wrong with a result that has no gradient, and what to call instead."""
+    who = getattr(f, "__name__", "the function")
+    if shape:
+        raise ValueError(
+            f"{name} needs a scalar result, but {who} returned shape {shape}: "
+            "use jacobian for all derivatives, vjp for a weighted sum of them, or sum the result"
+        )
+    what = "complex: differentiate its real part, np.real(f(x)), or use vjp" if dtype.kind == "c" else f"dtype {dtype}"
+    raise TypeError(f"{name} needs a real result, but {who} returned {what}")
 
 
 def scalar(name: str, out: Any) -> Tensor:

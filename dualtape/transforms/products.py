@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from dualtape.core.structure import flatten
 from dualtape.core.tape import finished, sweep
 from dualtape.core.tensor import Tensor, constant, new_id, operand, raw, tensor
 from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
-from dualtape.transforms.gradient import grad
+from dualtape.transforms.gradient import grad, gradients
 
 
 def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
@@ -71,16 +71,23 @@ def directed(name: str, primals: Any, tangents: Any) -> tuple[Sources, list[Any]
     ts = tuple_of(name, "tangents", tangents)
     if len(ts) != len(args):
         raise ValueError(f"{name}: {len(args)} primals and {len(ts)} tangents")
+    return given, directions(name, given, ts)
+
+
+def directions(name: str, given: Sources, tangents: Sequence[Any]) -> list[Any]:
+    """One tangent for each leaf of the arguments."""
     found: list[Any] = []
-    for k, (x, t, (_, count)) in enumerate(zip(given.args, ts, given.rebuilds, strict=True)):
+    for k, (x, t, (rebuild, count)) in enumerate(zip(given.args, tangents, given.rebuilds, strict=True)):
+        label = f"argument {k} of {name}"
+        if rebuild is next:
+            found.append(tangent_like(x._node.value, t, label))
+            continue
         try:
-            found += match_structure(x, t, count)
+            parts = match_structure(x, t, count)
         except ValueError as error:
-            raise ValueError(f"{name}: argument {k}: {error}") from None
-    labels = [f"{name}: argument {k}" for k, (_, count) in enumerate(given.rebuilds) for _ in range(count)]
-    return given, [
-        tangent_like(leaf._node.value, t, label) for leaf, t, label in zip(given.leaves, found, labels, strict=True)
-    ]
+            raise ValueError(f"{label}: {error}") from None
+        found += [tangent_like(leaf._node.value, s, label) for leaf, s in zip(flatten(x)[0], parts, strict=True)]
+    return found
 
 
 def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -106,8 +113,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     """
     ensure_callable("vjp", f)
     given = sources("vjp", primals, range(len(primals)))
-    value, entries = recorded(f, given.args, {}, given.leaves)
-    out, rebuild = results(value)
+    (out, rebuild), entries = recorded(lambda *args: results(f(*args)), given.args, {}, given.leaves)
     ids = [leaf._node.id for leaf in given.leaves]
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
@@ -163,16 +169,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     def push(*tangents: Any) -> Any:
         if len(tangents) != len(primals):
             raise ValueError(f"push: {len(primals)} arguments and {len(tangents)} tangents")
-        ts: list[Any] = []
-        for k, (x, t, (_, count)) in enumerate(zip(given.args, tangents, given.rebuilds, strict=True)):
-            try:
-                ts += match_structure(x, t, count)
-            except ValueError as error:
-                raise ValueError(f"push: argument {k}: {error}") from None
-        start = {
-            i: tangent_like(x._node.value, t, "push: an argument")
-            for i, x, t in zip(ids, given.leaves, ts, strict=True)
-        }
+        start = dict(zip(ids, directions("push", given, tangents), strict=True))
         moved = replay(entries, start)
         return rebuild(iter([finished(linear_part(t, moved), y, True) for t, y in zip(found, out, strict=True)]))
 
@@ -232,19 +229,22 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
     xs: tuple[Any, ...] = (primals,) if single else primals
     vs: tuple[Any, ...] = (tangents,) if single else tuple_of("hvp", "tangents", tangents)
     every = tuple(range(len(xs)))
-    if order == "fr":
-        product = jvp(grad(f, every), xs, vs)[1]
-    elif order == "ff":
+    if order == "ff":
         product = forward_over_forward(f, xs, vs)
+        return product[0] if single else product
+    given, moves = directed("hvp", xs, vs)
+    if order == "fr":
+        # The leaves are nobody else's, so the tape inside may watch the very nodes that carry the tangents.
+        out, found, _ = pushed(lambda *args: gradients("hvp", f, given, {})[2], given.args, given.leaves, moves)
+        product = given.gather([finished(t, y, True) for t, y in zip(found, out, strict=True)])
     else:
-        given, directions = directed("hvp", xs, vs)
 
         def slope(*args: Any) -> Any:
             if order == "rf":
-                return jvp(f, args, given.gather(directions))[1]
+                return jvp(f, args, given.gather(moves))[1]
             gs, _ = flatten(grad(f, every)(*args))
             # The real inner product: also for complex arguments, Re <v, g>.
-            return sum((np.sum(np.real(np.conj(raw(v)) * g)) for v, g in zip(directions, gs, strict=True)), constant(0.0))
+            return sum((np.sum(np.real(np.conj(raw(v)) * g)) for v, g in zip(moves, gs, strict=True)), constant(0.0))
 
         product = grad(slope, every)(*xs)
     return product[0] if single else product
