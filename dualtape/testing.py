@@ -419,11 +419,10 @@ class _Comparison:
             self._close(path, got, expected, self._tolerance(sizes, 0.7), "forward mode")
 
     def _push(self, path: str, name: str, call: FlatFunction, point: Arrays, tangents: Arrays) -> Arrays:
-        before = tuple(x.copy() for x in point)
         with _named(f"{path}, {name}"):
             value, tangent = jvp(call, point, tangents)
             found = _arrays(_filled(tangent, value))
-        self._value(path, name, value, before, point)
+        self._value(f"{path}, {name}", value)
         for label, got, expected in zip(self._labels(), found, self.value, strict=True):
             self._form(f"{path}, {name}{label}", "tangent", got, "result", expected)
         return found
@@ -431,24 +430,26 @@ class _Comparison:
     def _pull(
         self, path: str, names: Sequence[str], call: FlatFunction, point: Arrays, cotangents: Arrays
     ) -> Arrays:
-        before, together = tuple(x.copy() for x in point), ", ".join(names)
+        together = ", ".join(names)
         with _named(f"{path}, {together}"):
             value, pullback = vjp(call, *point)
             found = _arrays(_filled(pullback(cotangents), point))
-        self._value(path, together, value, before, point)
+            again = _arrays(_filled(pullback(cotangents), point))
+        self._value(f"{path}, {together}", value)
         for name, got, expected in zip(names, found, point, strict=True):
             self._form(f"{path}, {name}", "gradient", got, "argument", expected)
+        for name, got, expected in zip(names, again, found, strict=True):
+            # Other numbers mean that a rule wrote into what the tape keeps.
+            where = f"{path}, {name}, the pullback called again"
+            self._close(where, got, expected, self._tolerance(expected, 0.7), "first call")
         return found
 
-    def _value(self, path: str, name: str, value: Sequence[Any], before: Arrays, point: Arrays) -> None:
-        """The value is that of the function outside differentiation, and nothing was written into the arguments."""
+    def _value(self, path: str, value: Sequence[Any]) -> None:
+        """The value is that of the function outside differentiation."""
         for label, got, expected in zip(self._labels(), _arrays(value), self.value, strict=True):
-            where = f"{path}, {name}{label}, value"
+            where = f"{path}{label}, value"
             self._form(where, "value", got, "plain value", expected)
             self._close(where, got, expected, self._tolerance(expected, 0.7), "plain evaluation")
-        for old, now in zip(before, point, strict=True):
-            if not np.array_equal(old, now, equal_nan=True):
-                raise AssertionError(f"{path}, {name}: differentiation wrote into the array it was given")
 
     def _form(self, where: str, what: str, got: Array, of: str, expected: Array) -> None:
         for form in ("shape", "dtype"):
