@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dualtape.core.structure import flatten
+from dualtape.core.tensor import operand
 from dualtape.transforms.products import jvp, vjp
 
 __all__ = ["check_grads", "numerical_jvp"]
@@ -62,7 +63,7 @@ def check_grads(
         modes: the modes that are nested: `"fwd"`, `"rev"` or both.
         rtol: tolerance relative to the largest element of what is expected. Default: `eps**0.45` against differences
             and `eps**0.7` between the two modes, with `eps` of the coarsest dtype among arguments and results.
-        atol: absolute tolerance. Default: a thousandth of `rtol` times the largest element of the value.
+        atol: absolute tolerance. Default: a thousandth of `rtol` times the largest element of the value, or 1e-6.
         method: how the first order's reference is computed, see `numerical_jvp`.
         seed: of the random directions.
 
@@ -204,7 +205,7 @@ def _problem(caller: str, f: Callable[..., Any], args: Sequence[Any]) -> _Proble
         for place, value in zip(places, varying, strict=True):
             filled[place] = value
         results, _ = flatten(f(*rebuild(iter(filled))))
-        return tuple(result for result in results if _varies(result))
+        return tuple(operand(result) for result in results if _varies(operand(result)))
 
     names = [name for position, arg in enumerate(args) for name in _leaf_names(position, arg)]
     # Copies: a function that writes into its argument, or a rule that does, must not change the caller's arrays.
@@ -446,6 +447,8 @@ class _Comparison:
 
     def _value(self, path: str, value: Sequence[Any]) -> None:
         """The value is that of the function outside differentiation."""
+        if len(value) != len(self.value):
+            raise AssertionError(f"{path}: {len(value)} results, without differentiation {len(self.value)}")
         for label, got, expected in zip(self._labels(), _arrays(value), self.value, strict=True):
             where = f"{path}{label}, value"
             self._form(where, "value", got, "plain value", expected)
@@ -460,7 +463,7 @@ class _Comparison:
     def _tolerance(self, expected: Any, digits: float) -> float:
         """`digits` is the share of the dtype's digits that must agree."""
         rtol = self.rtol if self.rtol is not None else _eps(self.problem.point + self.value) ** digits
-        atol = self.atol if self.atol is not None else 1e-3 * rtol * max(map(_largest, self.value))
+        atol = self.atol if self.atol is not None else 1e-3 * rtol * max(1e-6, *map(_largest, self.value))
         return atol + rtol * _largest(expected)
 
     def _close(
