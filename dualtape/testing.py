@@ -63,7 +63,8 @@ def check_grads(
         modes: the modes that are nested: `"fwd"`, `"rev"` or both.
         rtol: tolerance relative to the largest element of what is expected. Default: `eps**0.45` against differences
             and `eps**0.7` between the two modes, with `eps` of the coarsest dtype among arguments and results.
-        atol: absolute tolerance. Default: a thousandth of `rtol` times the largest element of arguments and value.
+        atol: absolute tolerance. Default: the larger of `rtol / 1000` and `16 eps`, times the largest element of
+            arguments and value.
         method: how the first order's reference is computed, see `numerical_jvp`.
         seed: of the random directions.
 
@@ -462,8 +463,11 @@ class _Comparison:
 
     def _tolerance(self, expected: Any, digits: float) -> float:
         """`digits` is the share of the dtype's digits that must agree."""
-        rtol = self.rtol if self.rtol is not None else _eps(self.problem.point + self.value) ** digits
-        atol = self.atol if self.atol is not None else 1e-3 * rtol * max(map(_largest, self.problem.point + self.value))
+        arrays = self.problem.point + self.value
+        eps, scale = _eps(arrays), max(map(_largest, arrays))
+        rtol = self.rtol if self.rtol is not None else eps**digits
+        # A derivative that is zero because terms cancel comes out as their rounding, in single precision 0.1 rtol.
+        atol = self.atol if self.atol is not None else max(1e-3 * rtol, 16.0 * eps) * scale
         return atol + rtol * _largest(expected)
 
     def _close(

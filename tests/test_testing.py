@@ -55,6 +55,7 @@ class Point(NamedTuple):
         (lambda x: np.zeros(3) + 0.0 * x, (VECTOR,)),
         (lambda x: np.sum(x), (np.zeros((0, 2)),)),
         (lambda x: np.log(x), (np.array([1e-3, 1.0, 1e3]),)),
+        (lambda x: np.hypot(x, x), (VECTOR.astype(np.float32),)),
         (lambda x, y: (x * y - x * y) / (3 + np.sin(y)), (VECTOR, VECTOR + 0.1)),
         (lambda x: x[0] * x[1] * x[2], (np.array([0.0, 0.0, 2.0]),)),
         (lambda x: np.array([x[0], x[1] * x[2]]), (VECTOR,)),
