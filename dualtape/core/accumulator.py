@@ -11,7 +11,7 @@ from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.structure import flatten
 from dualtape.core.table import Row
 from dualtape.core.tape import wants_zero
-from dualtape.core.tensor import Node, Operand, Tensor, constant, new_id, raw, tensor
+from dualtape.core.tensor import Node, Operand, Tensor, constant, new_id, tensor
 
 
 class TangentRecorder(Recorder):
@@ -28,24 +28,34 @@ class TangentRecorder(Recorder):
 
     def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key = self.key
-        tangents = tuple(
-            [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
-        )
-        if all([t is None for t in tangents]):
-            return
-        ids = tuple([0 if t is None else a.id for t, a in zip(tangents, operands, strict=True)])
+        found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
+        if len(found) == 1:
+            if found[0] is None:
+                return
+            ids: tuple[int, ...] = (operands[0].id,)
+        else:
+            ids = tuple([0 if t is None else a.id for t, a in zip(found, operands, strict=True)])
+            if not any(ids):
+                return
         entry = row.entry(ids, operands, outs, params)
-        outer = () if len(stack) == 1 else tuple(r for r in stack[: stack.index(self)] if r.live)
+        if entry[0] is not row:  # one side of a binary operation
+            row = entry[0]
+            found = [t for t in found if t is not None]
+        outer = () if len(stack) == 1 else tuple([r for r in stack[: stack.index(self)] if r.live])
         if outer:
             STACK.set(outer)
             try:
-                result = row.push(entry, tangents, False)
+                result = row.push(entry, found, False)
             finally:
                 STACK.set(stack)
         else:
-            result = row.push(entry, tuple([raw(t) for t in tangents]), True)
+            result = row.push(entry, [t._node.value if t.__class__ is Tensor else t for t in found], True)
         if row.outputs == 1:
-            attach(outs[0], key, result)
+            out = outs[0]
+            if out.tangents is None:
+                out.tangents = {key: result}
+            else:
+                out.tangents[key] = result
         else:
             for out, t in zip(outs, result, strict=True):
                 if t is not None:

@@ -44,26 +44,27 @@ class Cotangents(dict[int, Any]):
         if before is None:
             after = np.zeros(shape, dtype)
         else:
-            before = raw(before)
+            assert before.__class__ is not Tensor, "a recorded cotangent cannot be written into"
             after = np.array(before, dtype=np.result_type(before, dtype))
         self[i] = after
         self.owned.add(i)
         return after
 
 
-Fit = tuple[tuple[int, ...], Any, tuple[int, ...]]
+Fit = tuple[tuple[int, ...], Any, tuple[int, ...], Any]
 
 
 def fit(x: Any, out: Any) -> Fit | None:
     """What it takes to turn an array like ``out`` into one like ``x``; None if they are alike."""
-    if x.dtype == out.dtype and x.shape == out.shape:
+    dtype = x.dtype
+    if (dtype is out.dtype or dtype == out.dtype) and x.shape == out.shape:
         return None
-    return x.shape, x.dtype, out.shape
+    return x.shape, x.dtype, out.shape, out.dtype
 
 
 def fitted(c: Any, like: Fit) -> Any:
     """A cotangent of a broadcast, converted operand, in the shape and dtype of the operand."""
-    shape, dtype, _ = like
+    shape, dtype, _, _ = like
     if c.dtype != dtype:
         c = cast_back(c, dtype)
     return unbroadcast(c, shape) if c.shape != shape else c
@@ -94,8 +95,10 @@ def cast_back(c: Any, dtype: Any) -> Any:
 
 
 def stretched(t: Any, like: Fit) -> Any:
-    """A tangent of a broadcast operand, in the shape of the result."""
-    shape = like[2]
+    """A tangent of a broadcast, converted operand, in the shape and dtype of the result."""
+    _, _, shape, dtype = like
+    if t.dtype != dtype and dtype.kind in "fc":
+        t = TABLE["cast"](t, dtype) if t.__class__ is Tensor else t.astype(dtype)
     return np.broadcast_to(t, shape) if t.shape != shape else t
 
 

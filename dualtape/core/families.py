@@ -95,13 +95,16 @@ def name_of(kernel: Any, name: str | None) -> str:
 
 
 def publish(row: Row, call: Any, keys: Sequence[Any], doc: str | None) -> Any:
-    """Give the row its callable and enter both in the table."""
+    """Give the row its callable and enter both in the table, or neither."""
     call.__name__ = call.__qualname__ = row.name
     call.__doc__ = doc or describe(row)
     call.row = row
     row.call = call
+    kernel = row.kernel
+    if isinstance(kernel, np.ufunc) or (getattr(kernel, "__module__", None) or "").startswith("numpy"):
+        keys = (kernel, *keys)
+    register(call, *keys)
     add_row(row)
-    register(call, *(k for k in (row.kernel, *keys) if not isinstance(k, FunctionType)))
     return call
 
 
@@ -114,99 +117,106 @@ def describe(row: Row) -> str:
 
 
 # ------------------------------------------------------------------ elementwise
-class Partial:
-    """The derivative of an elementwise operation by one operand: a number, or a function of what it names."""
+def numeric_pull(factor: float) -> Rule:
+    """The reverse rule of an operand whose partial is a number."""
 
-    __slots__ = ("constant", "pick", "rule")
-
-    def __init__(self, rule: Rule | float, operands: int) -> None:
-        self.rule: Any = rule
-        self.constant = not callable(rule)
-        self.pick: Any = None
-        if callable(rule):
-            slots = {name: k for k, name in enumerate(OPERANDS[:operands])} | {"out": operands}
-            try:
-                picks = [slots[name] for name in reads(rule)]
-            except KeyError as error:
-                raise ValueError(
-                    f"a partial of {operands} operand(s) may read {', '.join(slots)}, not {error}"
-                ) from None
-            # One array read is the common case and is kept without a tuple around it.
-            self.pick = picks[0] if len(picks) == 1 else tuple(picks)
-
-    def keep(self, nodes: tuple[Any, ...]) -> Any:
-        """What an entry must keep for this partial."""
-        pick = self.pick
-        if pick.__class__ is int:
-            return nodes[pick]
-        return None if pick is None else tuple([nodes[k] for k in pick])
-
-    def __call__(self, kept: Any, raw: bool) -> Any:
-        if raw and kept.__class__ is Node:
-            return self.rule(kept.value)
-        value = opened(kept, raw)
-        return self.rule(*value) if self.pick.__class__ is tuple else self.rule(value)
-
-
-class Elementwise(Row):
-    """An operation on each element, by the partial derivative of each operand.
-
-    Forward: the sum of partial x tangent. Reverse: cotangent x conjugate partial, un-broadcast.
-    A zero cotangent or tangent beats an infinite partial in rows marked ``singular``, and in all rows below
-    one that selects elements.
-    """
-
-    __slots__ = ("conjugate", "partials", "singular")
-
-    def __init__(self, name: str, kernel: Any, partials: Sequence[Rule | float], singular: bool) -> None:
-        super().__init__(name, kernel, kind="elementwise")
-        self.partials = [Partial(p, len(partials)) for p in partials]
-        self.singular = singular
-        self.work = costs.elementwise(len(partials))
-        self.pattern = "elementwise"
-
-    def cotangent(self, p: Partial, kept: Any, g: Any, like: Any, masked: bool, raw: bool) -> Any:
-        """The cotangent of the operand that ``p`` belongs to."""
-        if p.constant:
-            c = g if p.rule == 1 else -g if p.rule == -1 else g * p.rule
+    def pull(entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like, _ = entry
+        if factor != 1:
+            g = -g if factor == -1 else g * factor
+        if like is not None:
+            g = fitted(g, like)
+        if i in cotangents:
+            cotangents.add(i, g)
         else:
-            d = p(kept, raw)
-            c = g * d.conjugate()
-            if masked or self.singular:
-                c = guarded(g, d, c)
-        return c if like is None else fitted(c, like)
+            cotangents[i] = g
 
-    def tangent(self, p: Partial, kept: Any, t: Any, like: Any, raw: bool) -> Any:
-        """The contribution of one operand to the tangent of the result."""
-        if p.constant:
-            s = t if p.rule == 1 else -t if p.rule == -1 else t * p.rule
-        else:
-            d = p(kept, raw)
-            s = t * d
-            if self.singular:
-                s = guarded(t, d, s)
-        return s if like is None else stretched(s, like)
+    return pull
 
 
-class Unary(Elementwise):
-    """An elementwise operation of one operand. Entry: row, identity, fit, kept."""
+def partial_pull(rule: Rule, singular: bool) -> Rule:
+    """The reverse rule of an operand whose partial reads something: cotangent x conjugate partial."""
 
-    __slots__ = ()
-
-    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
-        x, out = operands[0], outs[0]
-        return self, ids[0], fit(x.value, out.value), self.partials[0].keep((x, out))
-
-    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+    def pull(entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        c = self.cotangent(self.partials[0], kept, g, like, cotangents.masked, raw)
+        if raw and kept.__class__ is Node:
+            d = rule(kept.value)
+        elif kept.__class__ in PLAIN:
+            d = rule(kept)
+        else:
+            d = partial_of(rule, kept, raw)
+        # conjugate() is free on real arrays; a Tensor stands first, so that Python and not NumPy finds its product.
+        c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
+        if singular or cotangents.masked:
+            c = guarded(g, d, c)
+        if like is not None:
+            c = fitted(c, like)
         if i in cotangents:
             cotangents.add(i, c)
         else:
             cotangents[i] = c
 
+    return pull
+
+
+def partial_of(rule: Rule, kept: Any, raw: bool) -> Any:
+    """A partial from what an entry keeps: a Node or constant, or a tuple of them if the rule reads several."""
+    if kept.__class__ is tuple:
+        return rule(*[opened(a, raw) for a in kept])
+    return rule(opened(kept, raw))
+
+
+class Side(Row):
+    """An elementwise operation seen from one operand: the derivative by it alone.
+
+    Entry: the Side, identity, fit, kept. A unary operation has one, which is its row; a binary one has two, which
+    read its entries whenever only one operand is followed.
+
+    Forward: partial x tangent. Reverse: cotangent x conjugate partial, un-broadcast. A zero cotangent or tangent
+    beats an infinite partial in rows marked ``singular``, and in all rows below one that selects elements.
+    """
+
+    __slots__ = ("partial", "pick", "pull", "singular")
+
+    def __init__(self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool) -> None:
+        super().__init__(name, kernel, kind="elementwise")
+        # Which of the operands and the result an entry keeps: None, one position, or several.
+        self.pick: Any = None
+        self.partial: Any = partial
+        self.singular = singular
+        if callable(partial):
+            slots = {n: k for k, n in enumerate(OPERANDS[:operands])} | {"out": operands}
+            try:
+                picks = [slots[n] for n in reads(partial)]
+            except KeyError as error:
+                raise ValueError(f"{name}: a partial may read {', '.join(slots)}, not {error}") from None
+            self.pick = picks[0] if len(picks) == 1 else tuple(picks)
+            self.pull = partial_pull(partial, singular)  # type: ignore[method-assign]
+        else:
+            self.pull = numeric_pull(partial)  # type: ignore[method-assign]
+
+    def keep(self, nodes: tuple[Any, ...]) -> Any:
+        """What an entry keeps for the partial, of the operands and the result."""
+        pick = self.pick
+        if pick.__class__ is int:
+            return nodes[pick]
+        return None if pick is None else tuple([nodes[k] for k in pick])
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        x, out = operands[0], outs[0]
+        return self, ids[0], fit(x.value, out.value), self.keep((x, out))
+
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        return self.tangent(self.partials[0], entry[3], tangents[0], entry[2], raw)
+        _, _, like, kept = entry
+        t = tangents[0]
+        if self.pick is None:
+            s = t if self.partial == 1 else t * self.partial
+        else:
+            d = partial_of(self.partial, kept, raw)
+            s = d * t if d.__class__ is Tensor else t * d
+            if self.singular:
+                s = guarded(t, d, s)
+        return s if like is None else stretched(s, like)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return (entry[1],)
@@ -218,64 +228,49 @@ class Unary(Elementwise):
         return entry[3] if isinstance(entry[3], tuple) else (entry[3],)
 
 
-class Binary(Elementwise):
-    """An elementwise operation of two operands. Entry: row, then identity, fit, kept for each operand."""
+class Binary(Row):
+    """An elementwise operation of two operands. Entry if both are followed: row, entry of each side."""
 
-    __slots__ = ()
+    __slots__ = ("sides",)
+
+    def __init__(self, name: str, kernel: Any, partials: Sequence[Rule | float], singular: bool) -> None:
+        super().__init__(name, kernel, kind="elementwise")
+        self.sides = tuple(Side(name, kernel, p, 2, singular) for p in partials)
 
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
         i, j = ids
         x, y = operands
         out = outs[0]
         nodes = (x, y, out)
-        p, q = self.partials
-        return (
-            self,
-            i,
-            fit(x.value, out.value) if i and y.__class__ not in PLAIN else None,
-            p.keep(nodes) if i else None,
-            j,
-            fit(y.value, out.value) if j and x.__class__ not in PLAIN else None,
-            q.keep(nodes) if j else None,
-        )
+        by_x, by_y = self.sides
+        value = out.value
+        # A Python number changes neither shape nor dtype of the other operand.
+        e = (by_x, i, None if y.__class__ in PLAIN else fit(x.value, value), by_x.keep(nodes)) if i else None
+        if not j:
+            return e
+        f = (by_y, j, None if x.__class__ in PLAIN else fit(y.value, value), by_y.keep(nodes))
+        return (self, e, f) if i else f
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, i, like_x, kept_x, j, like_y, kept_y = entry
-        p, q = self.partials
-        if i:
-            c = self.cotangent(p, kept_x, g, like_x, cotangents.masked, raw)
-            if i in cotangents:
-                cotangents.add(i, c)
-            else:
-                cotangents[i] = c
-        if j:
-            c = self.cotangent(q, kept_y, g, like_y, cotangents.masked, raw)
-            if j in cotangents:
-                cotangents.add(j, c)
-            else:
-                cotangents[j] = c
+        _, e, f = entry
+        e[0].pull(e, g, cotangents, raw)
+        f[0].pull(f, g, cotangents, raw)
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        _, i, like_x, kept_x, j, like_y, kept_y = entry
-        s, t = tangents
-        if i:
-            s = self.tangent(self.partials[0], kept_x, s, like_x, raw)
-            return s + self.tangent(self.partials[1], kept_y, t, like_y, raw) if j else s
-        return self.tangent(self.partials[1], kept_y, t, like_y, raw)
+        _, e, f = entry
+        return e[0].push(e, tangents[:1], raw) + f[0].push(f, tangents[1:], raw)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
-        return entry[1], entry[4]
+        return entry[1][1], entry[2][1]
 
     def restrict(self, entry: Any, needed: Any) -> Any:
-        row, i, like_x, kept_x, j, like_y, kept_y = entry
-        if i not in needed:
-            i, kept_x = 0, None
-        if j not in needed:
-            j, kept_y = 0, None
-        return row, i, like_x, kept_x, j, like_y, kept_y
+        _, e, f = entry
+        if e[1] not in needed:
+            return f
+        return entry if f[1] in needed else e
 
     def kept(self, entry: Any) -> tuple[Any, ...]:
-        return tuple(a for k in (entry[3], entry[6]) for a in (k if isinstance(k, tuple) else (k,)))
+        return (*entry[1][0].kept(entry[1]), *entry[2][0].kept(entry[2]))
 
 
 def elementwise(
@@ -307,8 +302,9 @@ def elementwise(
         The operation, a function of Tensors and arrays that returns a Tensor.
     """
     row_name = name_of(kernel, name)
+    row: Any
     if len(partials) == 1:
-        row: Elementwise = Unary(row_name, kernel, partials, singular)
+        row = Side(row_name, kernel, partials[0], 1, singular)
         call = unary_call(row, kernel, changes_dtype)
     elif len(partials) == 2:
         row = Binary(row_name, kernel, partials, singular)
@@ -316,13 +312,13 @@ def elementwise(
     else:
         raise ValueError(f"{row_name}: an elementwise row has one or two partials, got {len(partials)}")
     row.work = work or costs.elementwise(len(partials), nonlinear=nonlinear)
+    row.pattern = "elementwise"
     return publish(row, call, functions, doc)
 
 
-def unary_call(row: Elementwise, kernel: Any, changes_dtype: bool) -> Any:
-    partial = row.partials[0]
-    keeps_out = partial.pick == 1
-    simple = not changes_dtype and partial.pick.__class__ is int
+def unary_call(row: Side, kernel: Any, changes_dtype: bool) -> Any:
+    keeps_out = row.pick == 1
+    simple = not changes_dtype and row.pick.__class__ is int
 
     def call(x: Any) -> Tensor:
         if x.__class__ is not Tensor:
@@ -351,32 +347,70 @@ def unary_call(row: Elementwise, kernel: Any, changes_dtype: bool) -> Any:
     return call
 
 
-def binary_call(row: Elementwise, kernel: Any) -> Any:
+def with_constant(row: Binary, kernel: Any, k: int) -> Any:
+    """The commonest case of a binary operation: operand k is a Tensor, the other one a Python number."""
+    side = row.sides[k]
+    pick = side.pick
+    simple = pick is None or pick.__class__ is int
+    keeps_number, keeps_tensor = pick == 1 - k, pick == k
+
+    def call(x: Tensor, number: float) -> Tensor:
+        n = x._node
+        out = new(Node)
+        out.value = kernel(number, n.value) if k else kernel(n.value, number)
+        out.id = new_id()
+        out.tangents = None
+        stack = stack_now()
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(row, (number, n) if k else (n, number), (out,), NOTHING, stack)
+            elif n.id in known:
+                if simple:
+                    kept = number if keeps_number else n if keeps_tensor else None if pick is None else out
+                    known[out.id] = (side, n.id, None, kept)
+                elif k:
+                    known[out.id] = row.entry((0, n.id), (number, n), (out,), NOTHING)
+                else:
+                    known[out.id] = row.entry((n.id, 0), (n, number), (out,), NOTHING)
+        result = new(Tensor)
+        result._node = out
+        return result
+
+    return call
+
+
+def binary_call(row: Binary, kernel: Any) -> Any:
+    with_number = [with_constant(row, kernel, k) for k in (0, 1)]
+    tensor_first, number_first = with_number
+
     def call(x: Any, y: Any) -> Tensor:
+        if y.__class__ in PLAIN and x.__class__ is Tensor:
+            return tensor_first(x, y)
+        if x.__class__ in PLAIN and y.__class__ is Tensor:
+            return number_first(y, x)
+        return pair(x, y)
+
+    def reflected(y: Any, x: Any) -> Tensor:
+        if x.__class__ in PLAIN and y.__class__ is Tensor:
+            return number_first(y, x)
+        return pair(x, y)
+
+    def pair(x: Any, y: Any) -> Tensor:
+        if x.__class__ is not Tensor and x.__class__ not in PLAIN:
+            x = operand(x)
+        if y.__class__ is not Tensor and y.__class__ not in PLAIN:
+            y = operand(y)
         if x.__class__ is Tensor:
             a = x._node
-            u = a.value
-            i = a.id
-        elif x.__class__ in PLAIN:
-            a = u = x
-            i = 0
+            u, i = a.value, a.id
         else:
-            x = operand(x)
-            if x.__class__ is Tensor:
-                return call(x, y)
             a = u = x
             i = 0
         if y.__class__ is Tensor:
             b = y._node
-            v = b.value
-            j = b.id
-        elif y.__class__ in PLAIN:
-            b = v = y
-            j = 0
+            v, j = b.value, b.id
         else:
-            y = operand(y)
-            if y.__class__ is Tensor:
-                return call(x, y)
             b = v = y
             j = 0
         if not (i or j):
@@ -400,6 +434,7 @@ def binary_call(row: Elementwise, kernel: Any) -> Any:
         result._node = out
         return result
 
+    call.reflected = reflected  # type: ignore[attr-defined]
     return call
 
 
@@ -427,7 +462,7 @@ class Linear(Row):
         if self.selects:
             cotangents.masked = True
         c = self.transpose(g, shape, **params)
-        if c.dtype != dtype:
+        if c.dtype is not dtype:
             c = cast_back(c, dtype)
         if i in cotangents:
             cotangents.add(i, c)
@@ -476,13 +511,14 @@ def linear(
     """
     row = Linear(name_of(kernel, name), kernel, transpose, selects)
     row.work = work
-    finish = (lambda value: value) if internal else fresh
 
     def call(x: Any, **params: Any) -> Any:
         if x.__class__ is not Tensor:
+            if internal:
+                return kernel(x, **params)
             x = operand(x)
             if x.__class__ is not Tensor:
-                return finish(kernel(x, **params))
+                return fresh(kernel(x, **params))
         n = x._node
         value = n.value
         out = Node(kernel(value, **params))

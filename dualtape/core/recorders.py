@@ -27,11 +27,6 @@ class Recorder:
         self.entries = entries
         self.live = True
 
-    def close(self) -> None:
-        """Never record again, in whichever stack this activation still stands."""
-        self.live = False
-        self.entries = CLOSED
-
     def tracks(self, node: Any) -> bool:
         """Whether this recorder follows the derivative of ``node``."""
         return self.entries is not None and node.id in self.entries
@@ -56,16 +51,23 @@ STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=())
 
 def push(recorder: Recorder) -> None:
     """Make ``recorder`` the innermost one; forget the dead ones on the way."""
-    STACK.set((*(r for r in STACK.get() if r.live), recorder))
+    stack = live()
+    STACK.set((*stack, recorder) if stack else (recorder,))
 
 
 def remove(recorder: Recorder) -> None:
-    """Close ``recorder`` and take it off this context's stack, wherever in it it stands.
+    """Close ``recorder``, so that it never records again in whichever stack it still stands, and take it
+    off this context's stack, wherever in it it stands.
 
     By identity and not by ``ContextVar.reset``: a reset would bring back recorders that were closed in between.
     """
-    recorder.close()
-    STACK.set(tuple(r for r in STACK.get() if r.live))
+    recorder.live = False
+    recorder.entries = CLOSED
+    stack = STACK.get()
+    if stack and stack[-1] is recorder:
+        STACK.set(stack[:-1])
+    else:
+        STACK.set(tuple([r for r in stack if r.live]))
 
 
 def live() -> Stack:

@@ -14,7 +14,7 @@ def is_leaf(value: Any) -> bool:
     return not (
         value is None
         or isinstance(value, (list, tuple, dict))
-        or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+        or (hasattr(value, "__dataclass_fields__") and not isinstance(value, type))
     )
 
 

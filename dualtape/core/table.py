@@ -106,16 +106,18 @@ TABLE: dict[Any, Callable[..., Any]] = {}
 
 def register(call: Callable[..., Any], *names: Any) -> Callable[..., Any]:
     """Let ``call`` answer for names and NumPy functions; the first registration of a key is the only one."""
+    name = getattr(getattr(call, "row", None), "name", None)
+    if name in ROWS and ROWS[name].call is not call:
+        raise ValueError(f"there is already a row named {name!r}")
     for key in names:
         if key in TABLE and TABLE[key] is not call:
             raise ValueError(f"{getattr(key, '__name__', key)!r} already has an operation in the table")
+    for key in names:
         TABLE[key] = call
     return call
 
 
 def add_row(row: Row) -> Row:
     """Enter a row in the table."""
-    if row.name in ROWS:
-        raise ValueError(f"there is already a row named {row.name!r}")
     ROWS[row.name] = row
     return row

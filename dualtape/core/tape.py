@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
@@ -21,12 +21,19 @@ Entries = dict[int, Any]
 
 
 class TapeRecorder(Recorder):
-    """One activation of a tape: where its operations go, and which Variables it saw."""
+    """One activation of a tape: where its operations go, and which Variables and cuts it notes, if any."""
 
     __slots__ = ("cuts", "variables", "watches")
 
-    def __init__(self, entries: Entries, variables: dict[int, Variable], cuts: list[Any], watches: bool) -> None:
-        super().__init__(entries)
+    def __init__(
+        self,
+        entries: Entries,
+        variables: dict[int, Variable] | None = None,
+        cuts: list[Any] | None = None,
+        watches: bool = False,
+    ) -> None:
+        self.entries = entries
+        self.live = True
         self.variables = variables
         self.cuts = cuts
         self.watches = watches
@@ -36,13 +43,15 @@ class TapeRecorder(Recorder):
             self.watch_variable(variable)
 
     def watch_variable(self, variable: Variable) -> None:
-        assert self.entries is not None
+        assert self.entries is not None and self.variables is not None
         self.variables.setdefault(variable._node.id, variable)
         self.entries.setdefault(variable._node.id, None)
 
     def cut(self, row: Row, operands: Sequence[Any], outs: Sequence[Node]) -> None:
         known = self.entries
-        ids = [a.id for a in operands if a.__class__ is Node and a.id in known]  # type: ignore[operator]
+        if self.cuts is None or known is None:
+            return
+        ids = [a.id for a in operands if a.__class__ is Node and a.id in known]
         if ids:
             self.cuts.append((row.name, ids, [out.id for out in outs], caller()))
 
@@ -224,7 +233,8 @@ class GradientTape:
             self._spent = True
         cotangents = seeds(targets, output_gradients)
         ids = [identity(s) for s in found]
-        result = sweep(self._entries, cotangents, ids, consume=not self._persistent)
+        everything = all(i in ids for i, e in self._entries.items() if e is None)
+        result = sweep(self._entries, cotangents, ids, not self._persistent, everything)
         return rebuild(iter([finished(c, s, zero) for c, s in zip(result, found, strict=True)]))
 
     def why(self, target: Any, source: Any) -> str:
@@ -289,52 +299,44 @@ def flatten_like(given: Any, count: int) -> list[Any]:
     return leaves
 
 
-def sweep(entries: Entries, cotangents: Cotangents, sources: list[int], *, consume: bool) -> list[Any]:
+def sweep(
+    entries: Entries, cotangents: Cotangents, sources: Sequence[int], consume: bool, all_watched: bool
+) -> list[Any]:
     """Walk the entries from the last to the first; return the cotangent of each source, or None.
 
     With nobody recording, rules see plain arrays; else Tensors, so that the walk itself is recorded. A walk that
-    consumes lets go of each entry as it passes it.
+    consumes lets go of each entry as it passes it. If something is watched that is no source, what depends on no
+    source is left out; ``all_watched`` says that there is nothing of the kind.
     """
     raw = not recorders.live()
-    wanted = set(sources)
-    watched = {i for i, e in entries.items() if e is None}
-    needed = None if watched <= wanted else dependants(entries, wanted)
-    # Cotangents of sources that were themselves computed: complete when the walk reaches them, and then passed on.
+    needed = None if all_watched else dependants(entries, sources)
+    # Sources that were themselves computed: their cotangent is complete when the walk reaches them, and is passed on.
+    computed = [i for i in sources if entries.get(i) is not None]
     kept: dict[int, Any] = {}
-    steps: Any = None if consume else reversed(list(entries.items()))
-    while True:
-        if consume:
-            if not entries:
-                break
-            i, e = entries.popitem()
-        else:
-            i, e = next(steps, (0, None))
-            if not i:
-                break
-        if not e:
-            if e is not None and i in wanted and i in cotangents:
-                kept[i] = cotangents[i]
-                cotangents.owned.discard(i)
+    steps = None if consume else list(entries.items())
+    take, left = (entries.popitem, entries) if steps is None else (steps.pop, steps)
+    pop = cotangents.pop
+    while left:
+        i, e = take()
+        if e is None:
             continue
-        row = e[0]
-        if i in wanted and i in cotangents:
+        if computed and i in computed and i in cotangents:
             kept[i] = cotangents[i]
             cotangents.owned.discard(i)
-        if row.outputs == 1:
-            g = cotangents.pop(i, None)
-            if g is None:
-                continue
-        else:
-            g = cotangents.pop(i, None)
+        if not e:
+            continue
+        g = pop(i, None)
+        if g is None and e[0].outputs == 1:
+            continue
         if needed is not None:
-            if i not in needed and row.outputs == 1:
+            if i not in needed and needed.isdisjoint(e[0].inputs(e)):
                 continue
-            e = row.restrict(e, needed)
-        row.pull(e, g, cotangents, raw)
+            e = e[0].restrict(e, needed)
+        e[0].pull(e, g, cotangents, raw)
     return [kept[i] if i in kept else cotangents.get(i) for i in sources]
 
 
-def dependants(entries: Entries, sources: set[int]) -> set[int]:
+def dependants(entries: Entries, sources: Iterable[int]) -> set[int]:
     """The identities that depend on any of ``sources``: nothing else needs a cotangent."""
     needed = set(sources)
     for i, e in entries.items():

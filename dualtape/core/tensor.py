@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, Self
@@ -170,9 +171,7 @@ class Operand:
         return (TABLE.get(func) or lookup(func))(*args, **kwargs)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        import dualtape
-
-        return dualtape
+        return sys.modules["dualtape"]
 
 
 class Tensor(Operand):
@@ -328,19 +327,21 @@ def kind_of_items(array: np.ndarray[Any, Any]) -> str:
     return ", ".join(sorted({type(v).__name__ for v in array.flat})[:3]) or "objects"
 
 
+OBJECT = np.dtype(object)
 SCALARS = (float, int, bool, complex, np.generic)
 
 
 def operand(value: Any) -> Any:
     """What an operation works on: a Tensor where a derivative may be carried, else a raw array or number."""
-    if isinstance(value, Tensor):
+    kind = value.__class__
+    if kind is Tensor or kind is float or kind is int:
+        return value
+    if kind is np.ndarray and value.dtype is not OBJECT:
         return value
     if isinstance(value, Operand):
         return value._read()
     if isinstance(value, np.ndarray):
-        if value.dtype == object and has_tensor(value):
-            return TABLE["stack_items"](value.tolist())
-        return value
+        return TABLE["stack_items"](value.tolist()) if has_tensor(value) else value
     if isinstance(value, SCALARS):
         return value
     if isinstance(value, (list, tuple)):

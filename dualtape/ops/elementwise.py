@@ -40,7 +40,7 @@ divide = elementwise(
 negative = elementwise(np.negative, -1, functions=["neg"], work=cost(1, adds=1))
 positive = elementwise(np.positive, 1, work=costs.moves)
 reciprocal = elementwise(np.reciprocal, lambda out: -(out * out), singular=True, work=cost(1, mults=1, partial=Work(mults=1)))
-square = elementwise(np.square, lambda x: 2 * x, work=cost(1, mults=1, partial=Work(mults=1)))
+square = elementwise(np.square, lambda x: x + x, work=cost(1, mults=1, partial=Work(mults=1)))
 
 
 def power_work(op: costs.Performed) -> costs.Parts:
@@ -58,8 +58,7 @@ def power_work(op: costs.Performed) -> costs.Parts:
 def slope_of_power(x: Any, y: Any) -> Any:
     """d/dx x**y = y x**(y-1); where y is 0 the power is constant, at x = 0 too."""
     if y.__class__ in (float, int):
-        # The commonest exponents, without a second power.
-        return 2 * x if y == 2 else y * x ** (y - 1) if y != 0 else 0 * x
+        return y * x ** (y - 1) if y != 0 else 0 * x
     exponent = np.where(raw(y) == 0, 1.0, y - 1)
     return y * x**exponent.astype(y.dtype) if hasattr(y, "dtype") else y * x**exponent
 
@@ -67,6 +66,8 @@ def slope_of_power(x: Any, y: Any) -> Any:
 def growth_of_power(x: Any, y: Any, out: Any) -> Any:
     """d/dy x**y = x**y log x; the limit 0 at x = 0 for y > 0."""
     base = raw(x)
+    if base.__class__ in (float, int):  # a Python number must not decide the dtype
+        return out * (math.log(base) if base > 0 else 0.0 if base == 0 else math.nan)
     if np.iscomplexobj(base):
         zero = base == 0
     else:
@@ -76,15 +77,35 @@ def growth_of_power(x: Any, y: Any, out: Any) -> Any:
     return out * np.log(x)
 
 
-power = elementwise(
-    operator.pow,
-    slope_of_power,
-    growth_of_power,
-    name="power",
-    functions=[np.power, "pow"],
-    singular=True,
-    work=power_work,
+general_power = elementwise(
+    operator.pow, slope_of_power, growth_of_power, name="power", singular=True, work=power_work
 )
+
+
+def power(x: Any, y: Any) -> Any:
+    """x to the power y, element by element; NumPy's ``power``.
+
+    The derivative by x is 0 where y is 0, at x = 0 too; that by y is the limit 0 at x = 0 for y > 0.
+
+    Args:
+        x: an array.
+        y: an array or a number.
+
+    Returns:
+        A Tensor.
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.pow(dt.constant([1.0, 2.0]), 3)
+        Tensor([1., 8.])
+    """
+    if y.__class__ is int and y == 2:
+        return square(x)
+    return general_power(x, y)
+
+
+power.reflected = general_power.reflected  # type: ignore[attr-defined]
+register(power, np.power, "pow")
 
 # ------------------------------------------------------------------ exponentials, logarithms, roots
 exp = elementwise(np.exp, lambda out: out)
@@ -345,9 +366,6 @@ register(clip, np.clip, "clip")
 def install() -> None:
     """Give Tensors and Variables Python's operators."""
 
-    def swapped(call: Any) -> Any:
-        return lambda y, x: call(x, y)
-
     for name, call in {
         "add": add,
         "sub": subtract,
@@ -358,7 +376,7 @@ def install() -> None:
     }.items():
         for cls in (Tensor, Operand):
             setattr(cls, f"__{name}__", call)
-            setattr(cls, f"__r{name}__", swapped(call))
+            setattr(cls, f"__r{name}__", call.reflected)
     for cls in (Tensor, Operand):
         cls.__neg__ = negative  # type: ignore[attr-defined]
         cls.__pos__ = positive  # type: ignore[attr-defined]

@@ -16,8 +16,10 @@ from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import Linear, linear, publish, record
 from dualtape.core.recorders import STACK
 from dualtape.core.table import Row, register
-from dualtape.core.tensor import Node, Operand, Tensor, operand, raw, tensor, wrap
+from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 
+stack_now = STACK.get
+ndarray = np.ndarray
 BASIC = (int, slice, type(Ellipsis), type(None), np.int64)
 
 
@@ -52,22 +54,27 @@ class Getitem(Linear):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, shape, dtype, params = entry
-        index, basic = params["index"], params["basic"]
+        index = params["index"]
+        basic = params["basic"]
         if not basic:
             cotangents.masked = True
-        if g.__class__ is Tensor:
+        before = cotangents.get(i)
+        if g.__class__ is Tensor or before.__class__ is Tensor:
             c = scatter(g, index=index, basic=basic, to=shape)
             cotangents.add(i, cast_back(c, dtype))
             return
-        g = cast_back(g, dtype)
-        fresh = i not in cotangents
-        buffer = cotangents.buffer(i, shape, dtype)
-        if buffer.__class__ is not np.ndarray:  # 0-d arrays become scalars under arithmetic
+        if g.dtype is not dtype:
+            g = cast_back(g, dtype)
+        if before is None and basic:
+            cotangents[i] = buffer = np.zeros(shape, dtype)
+            cotangents.owned.add(i)
+            buffer[index] = g
+            return
+        buffer = before if i in cotangents.owned else cotangents.buffer(i, shape, dtype)
+        if buffer.__class__ is not ndarray:  # 0-d arrays become scalars under arithmetic
             cotangents[i] = buffer = np.asarray(buffer)
         if not basic:
             np.add.at(buffer, index, g)
-        elif fresh:
-            buffer[index] = g
         else:
             part = buffer[index]
             if part.__class__ is np.ndarray:
@@ -104,22 +111,7 @@ getitem_row.work = costs.moves
 
 def read(x: Any, index: Any, basic: bool) -> Any:
     """x[index] for a normalised index, of a Tensor or a plain array."""
-    if x.__class__ is not Tensor:
-        return x[index]
-    n = x._node
-    value = n.value
-    found = value[index]
-    out = Node(found)
-    stack = STACK.get()
-    if stack:
-        params = {"index": index, "basic": basic}
-        for r in stack:
-            known = r.entries
-            if known is None:
-                r.see(getitem_row, (n,), (out,), params, stack)
-            elif n.id in known:
-                known[out.id] = (getitem_row, n.id, value.shape, value.dtype, params)
-    return wrap(out)
+    return getitem(x, index) if x.__class__ is Tensor else x[index]
 
 
 publish(getitem_row, read, (), "x[index].")
@@ -131,13 +123,30 @@ def getitem(x: Any, index: Any) -> Any:
     A slice is a value of its own: assigning into it writes through to the array it was cut from, as in NumPy, but
     later changes of that array do not show in it.
     """
-    if index.__class__ in BASIC:
-        basic = True
-        key = index
-    else:
+    if x.__class__ is not Tensor:
+        x = operand(x)
+    basic = True
+    key = index
+    if index.__class__ not in BASIC:
         key, basic = normal_index(index)
-    result = read(x if x.__class__ is Tensor else operand(x), key, basic)
-    if basic and result._node.value.__class__ is np.ndarray:
+    n = x._node
+    value = n.value
+    out = new(Node)
+    out.value = found = value[key]
+    out.id = new_id()
+    out.tangents = None
+    stack = stack_now()
+    if stack:
+        params = {"index": key, "basic": basic}
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(getitem_row, (n,), (out,), params, stack)
+            elif n.id in known:
+                known[out.id] = (getitem_row, n.id, value.shape, value.dtype, params)
+    result = new(Tensor)
+    result._node = out
+    if basic and found.__class__ is ndarray:
         result._base = x, index, None
     return result
 

@@ -10,12 +10,13 @@ from dualtape.core import costs
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.table import register
-from dualtape.core.tensor import Operand, operand, raw
+from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 
 Axis = tuple[int, ...] | None
 SMALL = 4096
+ZERO_STRIDES = [(0,) * n for n in range(65)]
 
 
 def normal_axis(axis: Any, ndim: int, name: str) -> Axis:
@@ -52,10 +53,9 @@ def count(shape: tuple[int, ...], axis: Axis) -> int:
 
 # ------------------------------------------------------------------ spreading: the adjoint of summing
 def _spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
-    if axis is None or len(axis) == len(to):
+    if axis is None:
         # One number for all elements: an array without strides costs the same at every size.
-        g = np.asarray(g)
-        return np.ndarray(to, g.dtype, g if g.flags.c_contiguous else g.copy(), 0, (0,) * len(to))
+        return np.ndarray(to, g.dtype, g if g.__class__ is np.ndarray else np.array(g), 0, ZERO_STRIDES[len(to)])
     g = g.reshape(kept_shape(to, axis))
     if np.prod(to) > SMALL:
         return np.broadcast_to(g, to)
@@ -64,8 +64,7 @@ def _spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
     return full
 
 
-# g, reduced over ``axis`` (with or without keeping it), spread out again to the shape ``to``.
-spread = linear(
+spread_row = linear(
     _spread,
     lambda g, shape, to, axis: np.add.reduce(g, axis=axis).reshape(shape),
     name="spread",
@@ -73,9 +72,15 @@ spread = linear(
     work=costs.moves,
 )
 
+
+def spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
+    """g, reduced over ``axis`` (with or without keeping it), spread out again to the shape ``to``."""
+    return spread_row(g, to=to, axis=axis) if g.__class__ is Tensor else _spread(g, to, axis)
+
+
 sum_row = linear(
     lambda x, axis, keepdims: np.add.reduce(x, axis=axis, keepdims=keepdims),
-    lambda g, shape, axis, keepdims: spread(g, to=shape, axis=axis),
+    lambda g, shape, axis, keepdims: spread(g, shape, axis),
     name="sum",
     work=costs.summation,
 )
@@ -90,7 +95,7 @@ def mean_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 mean_row = linear(
     mean_kernel,
-    lambda g, shape, axis, keepdims: spread(g / count(shape, axis) if count(shape, axis) else g, to=shape, axis=axis),
+    lambda g, shape, axis, keepdims: spread(g / count(shape, axis) if count(shape, axis) else g, shape, axis),
     name="mean",
     work=costs.summation,
 )
@@ -189,7 +194,7 @@ prod_row = general(
     lambda x, axis, keepdims: np.multiply.reduce(x, axis=axis, keepdims=keepdims),
     name="prod",
     jvp=lambda t, x, axis, keepdims: np.add.reduce(t * others(x, axis), axis=axis, keepdims=keepdims),
-    vjp=lambda g, x, shape, axis: spread(g, to=shape, axis=axis) * np.conjugate(others(x, axis)),
+    vjp=lambda g, x, shape, axis: spread(g, shape, axis) * np.conjugate(others(x, axis)),
     work=costs.composite(Work(mults=1), Work(mults=2), Work(mults=1, adds=1)),
 )
 
@@ -231,7 +236,7 @@ def extreme(kernel: Any, name: str) -> Any:
         lambda x, axis, keepdims: kernel(x, axis=axis, keepdims=keepdims),
         name=name,
         jvp=lambda t, x, out, axis, keepdims: np.add.reduce(t * ties(x, out, axis), axis=axis, keepdims=keepdims),
-        vjp=lambda g, x, out, shape, axis: spread(g, to=shape, axis=axis) * ties(x, out, axis),
+        vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * ties(x, out, axis),
         selects=True,
         work=costs.composite(Work(adds=1), Work(), Work(mults=1)),
     )
@@ -297,7 +302,7 @@ var_row = general(
     jvp=lambda t, x, shape, axis, ddof, keepdims: (
         np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims) * (2 / (count(shape, axis) - ddof))
     ),
-    vjp=lambda g, x, shape, axis, ddof: spread(g * (2 / (count(shape, axis) - ddof)), to=shape, axis=axis) * centred(x, axis),
+    vjp=lambda g, x, shape, axis, ddof: spread(g * (2 / (count(shape, axis) - ddof)), shape, axis) * centred(x, axis),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=1, adds=1)),
 )
 # The standard deviation of a constant is 0, a minimum: its derivative there is 0, the minimum-norm subgradient.
@@ -308,7 +313,7 @@ std_row = general(
         np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims) * (1 / (count(shape, axis) - ddof)), out
     ),
     vjp=lambda g, x, out, shape, axis, ddof: (
-        spread(direction(g * (1 / (count(shape, axis) - ddof)), out), to=shape, axis=axis) * centred(x, axis)
+        spread(direction(g * (1 / (count(shape, axis) - ddof)), out), shape, axis) * centred(x, axis)
     ),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=2, adds=1)),
 )
@@ -393,7 +398,7 @@ logsumexp_row = general(
     logsumexp_kernel,
     name="logsumexp",
     jvp=lambda t, x, out, axis, keepdims: np.add.reduce(t * weights(x, out, axis), axis=axis, keepdims=keepdims),
-    vjp=lambda g, x, out, shape, axis: spread(g, to=shape, axis=axis) * np.conjugate(weights(x, out, axis)),
+    vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * np.conjugate(weights(x, out, axis)),
     work=costs.composite(Work(adds=3, nonlinear=1), Work(adds=1, nonlinear=1), Work(mults=1)),
 )
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.recorders import STACK
-from dualtape.core.structure import Rebuild, flatten, map_structure
+from dualtape.core.structure import Rebuild, flatten, is_leaf, map_structure
 from dualtape.core.table import TABLE
 from dualtape.core.tape import TapeRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, operand, tensor, wrap
@@ -18,8 +17,8 @@ from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, operand, ten
 FLOATING = "a derivative needs floating or complex numbers: write 3.0 for 3, or convert with astype(float)"
 
 
-def source(leaf: Any, name: str) -> Tensor:
-    """A leaf of an argument as a Tensor with an identity of its own.
+def source(leaf: Any, name: str, k: int, j: int | None = None) -> Tensor:
+    """A leaf of argument ``k`` as a Tensor with an identity of its own.
 
     Of its own, even if it is a Tensor already: the function may also reach the caller's Tensor some other way, and
     that way is not what is differentiated. Recorders outside see the step from one to the other.
@@ -28,13 +27,14 @@ def source(leaf: Any, name: str) -> Tensor:
         return tensor(leaf.copy() if leaf.ndim else leaf[()])
     if leaf.__class__ is float:
         return tensor(np.float64(leaf))
+    label = f"{name}: argument {k}" + ("" if j is None else f" (leaf {j})")
     if isinstance(leaf, Operand):
         x = leaf._read()
         if x.dtype.kind not in "fc":
-            raise TypeError(f"{name} is a Tensor of dtype {x.dtype}: {FLOATING}")
+            raise TypeError(f"{label} is a Tensor of dtype {x.dtype}: {FLOATING}")
         return TABLE["identity"](x) if STACK.get() else wrap(Node(x._node.value))  # type: ignore[no-any-return]
     if isinstance(leaf, np.ndarray) and leaf.dtype == object and has_tensor(leaf):
-        return source(operand(leaf), name)
+        return source(operand(leaf), name, k, j)
     try:
         value = np.array(leaf)[()]
         kind = value.dtype.kind
@@ -42,53 +42,65 @@ def source(leaf: Any, name: str) -> Tensor:
         kind = "O"
     if kind not in "fc":
         shown = f"of dtype {value.dtype}" if kind in "iub" else f"a {type(leaf).__name__}"
-        raise TypeError(f"{name} is {shown}: {FLOATING}")
+        raise TypeError(f"{label} is {shown}: {FLOATING}")
     return tensor(value)
 
 
-class Sources(NamedTuple):
+class Sources:
     """The arguments as they are passed on, and those that are differentiated."""
 
-    args: tuple[Any, ...]
-    leaves: list[Tensor]
-    rebuilds: list[tuple[Rebuild, int]]
-    single: bool
+    __slots__ = ("args", "leaves", "rebuilds", "single")
+
+    def __init__(
+        self, args: tuple[Any, ...], leaves: list[Tensor], rebuilds: list[tuple[Rebuild, int]], single: bool
+    ) -> None:
+        self.args = args
+        self.leaves = leaves
+        self.rebuilds = rebuilds
+        self.single = single
 
     def gather(self, values: Sequence[Any]) -> Any:
         """One value for each leaf, in the structure of the differentiated arguments."""
         it = iter(values)
-        parts = tuple([rebuild(it) for rebuild, _ in self.rebuilds])
-        return parts[0] if self.single else parts
+        if self.single:
+            return self.rebuilds[0][0](it)
+        return tuple([rebuild(it) for rebuild, _ in self.rebuilds])
 
 
 def sources(name: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> Sources:
     """Make Tensors of the arguments that ``argnums`` names."""
     single = isinstance(argnums, (int, np.integer))
-    numbers: list[int] = [argnums] if single else list(argnums)  # type: ignore[list-item, arg-type]
+    numbers: Sequence[int] = (argnums,) if single else argnums  # type: ignore[assignment]
     passed = list(args)
     leaves: list[Tensor] = []
     rebuilds: list[tuple[Rebuild, int]] = []
     for k in numbers:
         if not -len(args) <= k < len(args):
             raise TypeError(f"{name}: argnums={argnums!r}, but the function was called with {len(args)} argument(s)")
-        k %= len(args)
-        found, rebuild = flatten(args[k])
-        label = f"{name}: argument {k}"
-        made = [source(leaf, label if len(found) == 1 else f"{label} (leaf {j})") for j, leaf in enumerate(found)]
+        arg = args[k]
+        if is_leaf(arg):
+            x = source(arg, name, k)
+            passed[k] = x
+            leaves.append(x)
+            rebuilds.append((next, 1))
+            continue
+        found, rebuild = flatten(arg)
+        made = [source(leaf, name, k, j) for j, leaf in enumerate(found)]
         passed[k] = rebuild(iter(made))
         leaves += made
         rebuilds.append((rebuild, len(made)))
     return Sources(tuple(passed), leaves, rebuilds, single)
 
 
-@contextmanager
-def taped(leaves: Sequence[Tensor]) -> Iterator[dict[int, Any]]:
-    """A block whose operations on ``leaves`` are recorded; gives the entries."""
+def recorded(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Tensor]
+) -> tuple[Any, dict[int, Any]]:
+    """The result of ``f``, and the entries of its operations on ``leaves``."""
     entries: dict[int, Any] = {leaf._node.id: None for leaf in leaves}
-    recorder = TapeRecorder(entries, {}, [], False)
+    recorder = TapeRecorder(entries)
     recorders.push(recorder)
     try:
-        yield entries
+        return f(*args, **kwargs), entries
     finally:
         recorders.remove(recorder)
 

@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.tape import finished, sweep
 from dualtape.core.tensor import Tensor
-from dualtape.transforms.arguments import as_tensors, ensure_callable, named, result, sources, taped
+from dualtape.transforms.arguments import as_tensors, ensure_callable, named, recorded, result, sources
 
 
 def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -69,8 +69,8 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
 def gradient_call(name: str, f: Any, argnums: Any, has_aux: bool, with_value: bool) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         given = sources(name, args, argnums)
-        with taped(given.leaves) as entries:
-            out = f(*given.args, **kwargs)
+        leaves = given.leaves
+        out, entries = recorded(f, given.args, kwargs, leaves)
         aux = None
         if has_aux:
             if not (isinstance(out, (tuple, list)) and len(out) == 2):
@@ -89,8 +89,8 @@ def gradient_call(name: str, f: Any, argnums: Any, has_aux: bool, with_value: bo
             raise TypeError(f"{name} needs a real result, but {getattr(f, '__name__', 'the function')} returned {what}")
         cotangents = Cotangents()
         cotangents[node.id] = dtype.type(1)
-        found = sweep(entries, cotangents, [leaf._node.id for leaf in given.leaves], consume=True)
-        g = given.gather([finished(c, leaf, True) for c, leaf in zip(found, given.leaves, strict=True)])
+        found = sweep(entries, cotangents, [leaf._node.id for leaf in leaves], True, True)
+        g = given.gather([finished(c, leaf, True) for c, leaf in zip(found, leaves, strict=True)])
         if not with_value:
             return (g, as_tensors(aux)) if has_aux else g
         return ((value, as_tensors(aux)), g) if has_aux else (value, g)

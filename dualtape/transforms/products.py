@@ -13,7 +13,7 @@ from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.structure import flatten
 from dualtape.core.tape import finished, sweep
 from dualtape.core.tensor import Tensor, constant, new_id, operand, raw, tensor
-from dualtape.transforms.arguments import Sources, ensure_callable, results, sources, taped
+from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad
 
 
@@ -106,8 +106,8 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     """
     ensure_callable("vjp", f)
     given = sources("vjp", primals, range(len(primals)))
-    with taped(given.leaves) as entries:
-        out, rebuild = results(f(*given.args))
+    value, entries = recorded(f, given.args, {}, given.leaves)
+    out, rebuild = results(value)
     ids = [leaf._node.id for leaf in given.leaves]
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
             c = seed(y._node.value, c, name)
             cotangents.add(y._node.id, c if recorders.live() else raw(c))
         cotangents.owned.clear()
-        found = sweep(entries, cotangents, ids, consume=False)
+        found = sweep(entries, cotangents, ids, False, True)
         g = given.gather([finished(c, leaf, True) for c, leaf in zip(found, given.leaves, strict=True)])
         return g  # type: ignore[no-any-return]
 
@@ -157,8 +157,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     # Any tangent will do, except one with zeros: rules may leave out what a zero would meet.
     rng = np.random.default_rng(0)
     seeds = [tensor(rng.uniform(0.5, 1.0, x.shape).astype(x.dtype)[()]) for x in given.leaves]
-    with taped(seeds) as entries:
-        out, found, rebuild = pushed(f, given.args, given.leaves, seeds)
+    (out, found, rebuild), entries = recorded(pushed, (f, given.args, given.leaves, seeds), {}, seeds)
     ids = [t._node.id for t in seeds]
 
     def push(*tangents: Any) -> Any:
