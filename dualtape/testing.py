@@ -206,7 +206,7 @@ def _problem(caller: str, f: Callable[..., Any], args: Sequence[Any]) -> _Proble
         for place, value in zip(places, varying, strict=True):
             filled[place] = value
         results, _ = flatten(f(*rebuild(iter(filled))))
-        return tuple(operand(result) for result in results if _varies(operand(result)))
+        return tuple(result for result in results if _varies(operand(result)))
 
     names = [name for position, arg in enumerate(args) for name in _leaf_names(position, arg)]
     # Copies: a function that writes into its argument, or a rule that does, must not change the caller's arrays.
