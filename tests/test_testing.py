@@ -55,6 +55,10 @@ class Point(NamedTuple):
         (lambda x: np.zeros(3) + 0.0 * x, (VECTOR,)),
         (lambda x: np.sum(x), (np.zeros((0, 2)),)),
         (lambda x: np.log(x), (np.array([1e-3, 1.0, 1e3]),)),
+        (lambda x: np.hypot(x, x), (VECTOR.astype(np.float32),)),
+        (lambda x, y: (x * y - x * y) / (3 + np.sin(y)), (VECTOR, VECTOR + 0.1)),
+        (lambda x: x[0] * x[1] * x[2], (np.array([0.0, 0.0, 2.0]),)),
+        (lambda x: np.array([x[0], x[1] * x[2]]), (VECTOR,)),
     ],
 )
 @pytest.mark.parametrize("modes", [("fwd",), ("rev",), ("fwd", "rev")])
@@ -79,9 +83,28 @@ class Wrong(NamedTuple):
     modes: tuple[str, ...] = ("fwd", "rev")
 
 
+# Kernels of rows of their own, since NumPy's functions have the right rows already.
+
+
+def sine(x: Any) -> Any:
+    return np.sin(x)
+
+
+def cosine(x: Any) -> Any:
+    return np.cos(x)
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def product(x: Any, y: Any) -> Any:
+    return x * y
+
+
 def wrong_at_second_order(name: str) -> Callable[..., Any]:
-    cosine = operation(np.cos, partials=(lambda x: -1.5 * np.sin(x),), name=name + "_inner")
-    return operation(np.sin, partials=(lambda x: cosine(x),), name=name)
+    inner = operation(cosine, partials=(lambda x: -1.5 * np.sin(x),), name=name + "_inner")
+    return operation(sine, partials=(lambda x: inner(x),), name=name)
 
 
 def writes_into_its_operand(name: str) -> Callable[..., Any]:
@@ -92,7 +115,7 @@ def writes_into_its_operand(name: str) -> Callable[..., Any]:
             x += 1.0
         return g * factor
 
-    return operation(np.sin, jvp=(lambda t, x: t * np.cos(x),), vjp=(pull,), name=name)
+    return operation(sine, jvp=(lambda t, x: t * np.cos(x),), vjp=(pull,), name=name)
 
 
 def changes_its_value(name: str) -> Callable[..., Any]:
@@ -103,21 +126,21 @@ def changes_its_value(name: str) -> Callable[..., Any]:
 WRONG = {
     "a factor in forward mode": Wrong(
         lambda name: operation(
-            np.sin, jvp=(lambda t, x: 1.01 * t * np.cos(x),), vjp=(lambda g, x: g * np.cos(x),), name=name
+            sine, jvp=(lambda t, x: 1.01 * t * np.cos(x),), vjp=(lambda g, x: g * np.cos(x),), name=name
         ),
         (VECTOR,),
         r"fwd\(f\), argument 0: expected \S+ \(complex step\), got \S+ at position \(\d,\); max error",
     ),
     "a factor in reverse mode": Wrong(
         lambda name: operation(
-            np.sin, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: 1.01 * g * np.cos(x),), name=name
+            sine, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: 1.01 * g * np.cos(x),), name=name
         ),
         (VECTOR,),
         r"rev\(f\), argument 0: expected \S+ \(differences\), got \S+ at position \(\d,\); max error",
     ),
     "one element in reverse mode": Wrong(
         lambda name: operation(
-            np.sin,
+            sine,
             jvp=(lambda t, x: t * np.cos(x),),
             vjp=(lambda g, x: g * np.cos(x) + np.array([0.0, 0.0, 1e-3]),),
             name=name,
@@ -127,7 +150,7 @@ WRONG = {
     ),
     "less than differences can see": Wrong(
         lambda name: operation(
-            np.sin, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: (1 + 1e-9) * g * np.cos(x),), name=name
+            sine, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: (1 + 1e-9) * g * np.cos(x),), name=name
         ),
         (VECTOR,),
         r"fwd\(f\) and rev\(f\), argument 0, adjoint identity: expected \S+ \(forward mode\)",
@@ -138,7 +161,7 @@ WRONG = {
     "the second order, reverse": Wrong(wrong_at_second_order, (VECTOR,), r"rev\(rev\(f\)\), argument 0: ", ("rev",)),
     "the second order, one mode of two": Wrong(
         lambda name: operation(
-            np.sin,
+            sine,
             jvp=(lambda t, x: t * np.cos(x),),
             vjp=(lambda g, x: g * dt.stop_gradient(np.cos(x)),),
             name=name,
@@ -148,7 +171,7 @@ WRONG = {
     ),
     "a cotangent that carries no derivative": Wrong(
         lambda name: operation(
-            np.sin,
+            sine,
             jvp=(lambda t, x: t * np.cos(x),),
             vjp=(lambda g, x: dt.stop_gradient(g) * np.cos(x),),
             name=name,
@@ -158,28 +181,28 @@ WRONG = {
     ),
     "a missing conjugate": Wrong(
         lambda name: operation(
-            np.square, jvp=(lambda t, x: 2 * t * x,), vjp=(lambda g, x: 2 * g * x,), name=name
+            square, jvp=(lambda t, x: 2 * t * x,), vjp=(lambda g, x: 2 * g * x,), name=name
         ),
         (VECTOR + 1j,),
         r"rev\(f\), argument 0: expected \(\S+j\)",
     ),
     "a shape": Wrong(
         lambda name: operation(
-            np.sin, jvp=(lambda t, x: (t * np.cos(x))[:1],), vjp=(lambda g, x: g * np.cos(x),), name=name
+            sine, jvp=(lambda t, x: (t * np.cos(x))[:1],), vjp=(lambda g, x: g * np.cos(x),), name=name
         ),
         (VECTOR,),
         r"fwd\(f\), argument 0: .*shape",
     ),
     "a shape in reverse mode": Wrong(
         lambda name: operation(
-            np.sin, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: (g * np.cos(x))[:, None],), name=name
+            sine, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: (g * np.cos(x))[:, None],), name=name
         ),
         (VECTOR,),
         r"rev\(f\), argument 0: .*shape",
     ),
     "a dtype": Wrong(
         lambda name: operation(
-            np.sin,
+            sine,
             jvp=(lambda t, x: t * np.cos(x) * np.ones(3),),
             vjp=(lambda g, x: g * np.cos(x),),
             name=name,
@@ -189,18 +212,18 @@ WRONG = {
     ),
     "a rule that raises": Wrong(
         lambda name: operation(
-            np.sin, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: g * np.cos(x) @ np.ones(7),), name=name
+            sine, jvp=(lambda t, x: t * np.cos(x),), vjp=(lambda g, x: g * np.cos(x) @ np.ones(7),), name=name
         ),
         (VECTOR,),
         r"rev\(f\), argument 0: raised ValueError",
     ),
     "the value": Wrong(changes_its_value, (VECTOR,), r"fwd\(f\), argument 0, value: expected .* \(plain evaluation\)"),
-    "the array it was given": Wrong(
-        writes_into_its_operand, (VECTOR,), r"rev\(f\), argument 0: differentiation wrote into the array"
+    "an array that the tape keeps": Wrong(
+        writes_into_its_operand, (VECTOR,), r"rev\(f\), argument 0, the pullback called again: expected"
     ),
     "one argument of two, forward": Wrong(
         lambda name: operation(
-            np.multiply,
+            product,
             jvp=(lambda t, y: t * y, lambda t, x: -t * x),
             vjp=(lambda g, y: g * y, lambda g, x: g * x),
             name=name,
@@ -210,7 +233,7 @@ WRONG = {
     ),
     "one argument of two, reverse": Wrong(
         lambda name: operation(
-            np.multiply,
+            product,
             jvp=(lambda t, y: t * y, lambda t, x: t * x),
             vjp=(lambda g, y: g * y, lambda g, x: -g * x),
             name=name,
@@ -236,19 +259,19 @@ def test_a_rule_wrong_at_second_order_passes_at_first(what: str) -> None:
 
 
 def test_the_leaf_of_a_structure_is_named() -> None:
-    product = operation(
-        np.multiply,
+    wrong = operation(
+        product,
         jvp=(lambda t, y: t * y, lambda t, x: -t * x),
         vjp=(lambda g, y: g * y, lambda g, x: g * x),
         name="wrong_on_purpose",
     )
-    with pytest.raises(AssertionError, match=r"^fwd\(f\), argument 1, leaf 1, result 0: expected"):
-        check_grads(lambda n, p: (product(p["a"], p["b"]), n), (3, {"a": 1.5, "b": 2.0}))
+    with pytest.raises(AssertionError, match=r"^fwd\(f\), argument 1, leaf 1, result 1: expected"):
+        check_grads(lambda n, p: (p["a"], wrong(p["a"], p["b"]), n), (3, {"a": 1.5, "b": 2.0}))
 
 
 def test_a_kink_is_said_to_be_one() -> None:
     with pytest.raises(AssertionError, match="a kink or an edge of the domain"):
-        check_grads(np.abs, (np.array([1.0, 1e-5]),))
+        check_grads(np.abs, (np.array([1.0, 0.0]),))
 
 
 def test_an_edge_of_the_domain_is_an_error() -> None:
@@ -313,7 +336,7 @@ def test_the_reference_has_the_structure_of_the_result() -> None:
 
 
 def test_the_reference_along_a_complex_direction() -> None:
-    assert numerical_jvp(np.square, (1 + 2j,), (1j,)) == pytest.approx(2j * (1 + 2j), rel=1e-10)
+    assert numerical_jvp(square, (1 + 2j,), (1j,)) == pytest.approx(2j * (1 + 2j), rel=1e-10)
 
 
 @pytest.mark.parametrize("tangents", [(1.0, 2.0), (np.ones(2),)])
