@@ -2,8 +2,11 @@
 
 from dualtape.ops import (
     creation,
+    diagonals,
     elementwise,
+    factorisations,
     indexing,
+    linalg,
     nondifferentiable,
     products,
     protocols,
@@ -14,8 +17,11 @@ from dualtape.ops import (
 
 __all__ = [
     "creation",
+    "diagonals",
     "elementwise",
+    "factorisations",
     "indexing",
+    "linalg",
     "nondifferentiable",
     "products",
     "protocols",

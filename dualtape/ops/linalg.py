@@ -1,0 +1,466 @@
+"""Rows of linear algebra without factorised results: solve, inv, determinants, norms, powers, vector products.
+
+Rules are those of M. B. Giles, *Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation* (2008), written for stacks of real or complex matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualtape.core import costs
+from dualtape.core.cotangents import unbroadcast
+from dualtape.core.families import bilinear, general
+from dualtape.core.table import register
+from dualtape.core.tensor import Tensor, operand, raw
+from dualtape.ops.indexing import as_tensor
+from dualtape.ops.products import matmul, mT
+
+LinAlgError = np.linalg.LinAlgError
+
+
+# ------------------------------------------------------------------ what the rules share
+def mH(x: Any) -> Any:
+    """The conjugate transpose."""
+    return mT(x).conjugate()
+
+
+def column(x: Any) -> Any:
+    """Vectors as matrices of one column."""
+    return x[..., None]
+
+
+def count(times: Callable[..., float]) -> Callable[[costs.Performed], int]:
+    """A count of operations for each matrix, ``times(m, n, right_sides)``, over the stack."""
+
+    def total(op: costs.Performed) -> int:
+        shape = op.shapes[0]
+        m, n = shape[-2:]
+        out = op.outs[0]
+        sides = prod(out) // max(prod(out[: len(shape) - 2]) * n, 1)
+        return int(max(prod(shape[:-2]), prod(out[: len(out) - 2])) * times(m, n, sides))
+
+    return total
+
+
+def matrices(x: Any, name: str, square: bool = True) -> Tensor:
+    """``x`` as a Tensor, checked to be a matrix or a stack of them."""
+    x = as_tensor(operand(x))
+    shape = x.shape
+    if len(shape) < 2 or (square and shape[-1] != shape[-2]):
+        kind = "square matrices" if square else "matrices"
+        hint = "; for a least-squares solution use lstsq" if name in ("solve", "inv") and len(shape) > 1 else ""
+        raise LinAlgError(f"{name}: the last two axes must hold {kind}, got shape {shape}{hint}")
+    if x.dtype.kind in "biu":
+        x = x.astype(np.float64)
+    return x  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ solve and inv
+def solved(a: Any, b: Any, vector: bool) -> Any:
+    """a^-1 b for stacks of matrices, or of vectors."""
+    return np.linalg.solve(a, column(b))[..., 0] if vector else np.linalg.solve(a, b)
+
+
+def solve_push(t: Any, x: Any, out: Any) -> Any:
+    """da moves the solution by -a^-1 da x."""
+    vector = out.ndim < x.ndim
+    return -solved(x, (t @ column(out))[..., 0] if vector else t @ out, vector)
+
+
+def solve_pull(g: Any, x: Any, out: Any, shape: tuple[int, ...]) -> Any:
+    """-(a^-H g) out^H."""
+    vector = out.ndim < len(shape)
+    w = solved(mH(x), g, vector)
+    return unbroadcast(-(column(w) @ mH(column(out)) if vector else w @ mH(out)), shape)
+
+
+SOLVE_FACTOR = count(lambda m, n, k: 2 * n**3 / 3 + 2 * n * n * k)
+
+
+def solve_tangent(op: costs.Performed) -> int:
+    """A product and a solve for da, a solve for db; the factorisation is done again."""
+    product = count(lambda m, n, k: 2 * n * n * k)(op) if op.active[0] else 0
+    return product + SOLVE_FACTOR(op) * sum(op.active)
+
+
+solve_row = general(
+    lambda x, y: np.linalg.solve(x, y),
+    name="solve",
+    jvp=[solve_push, lambda t, x: np.linalg.solve(x, t)],
+    vjp=[solve_pull, lambda g, x, shape: unbroadcast(solved(mH(x), g, len(shape) == 1), shape)],
+    work=costs.factorisation(SOLVE_FACTOR, solve_tangent, solve_tangent),
+)
+
+
+def solve(a: Any, b: Any) -> Tensor:
+    r"""The solution x of a x = b; NumPy's ``linalg.solve``.
+
+    Args:
+        a: square matrices, shape (..., n, n), float or complex.
+        b: a vector (n,), or matrices (..., n, k) whose leading axes broadcast with those of ``a``.
+
+    Returns:
+        A Tensor: (..., n) if ``b`` is a vector, else (..., n, k).
+
+    Raises:
+        LinAlgError: ``a`` is singular, or not square, or does not fit ``b``.
+
+    Mathematics:
+        dx = a^-1 (db - da x); in reverse the cotangent of b is w = a^-H g, that of a is -w x^H (Giles 2008, 2.3).
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0])
+        Tensor([1. , 0.5])
+    """
+    a = matrices(a, "solve")
+    b = as_tensor(operand(b))
+    n = a.shape[-1]
+    rows = b.shape[0] if b.ndim == 1 else b.shape[-2] if b.ndim > 1 else None
+    if rows != n:
+        raise LinAlgError(
+            f"solve: a of shape {a.shape} takes b of shape ({n},) or (..., {n}, k), got {b.shape}"
+            + ("; give stacks of vectors a last axis: b[..., None]" if b.ndim and b.shape[-1] == n else "")
+        )
+    return solve_row(a, b if b.dtype.kind in "fc" else b.astype(np.float64))  # type: ignore[no-any-return]
+
+
+inv_row = general(
+    lambda x: np.linalg.inv(x),
+    name="inv",
+    jvp=lambda t, out: -(out @ t @ out),
+    vjp=lambda g, out: -(mH(out) @ g @ mH(out)),
+    work=costs.factorisation(*(count(lambda m, n, k, c=c: c * n**3) for c in (2, 4, 4))),
+)
+
+
+def inv(a: Any) -> Tensor:
+    """The inverses of square matrices; NumPy's ``linalg.inv``.
+
+    Args:
+        a: square matrices, shape (..., n, n), float or complex.
+
+    Returns:
+        A Tensor of that shape.
+
+    Raises:
+        LinAlgError: a matrix is singular, or not square.
+
+    Mathematics:
+        d(a^-1) = -a^-1 da a^-1 (Giles 2008, 2.2.3).
+    """
+    return inv_row(matrices(a, "inv"))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ determinants
+def polynomial_adjugate(s: Any) -> Any:
+    """The adjugate by the recursion of Faddeev and Le Verrier, which divides by 1, 2, 3... alone.
+
+    Used on the small block of a matrix that is singular or nearly so: the rest of the method needs no inverse of it.
+    """
+    n = s.shape[-1]
+    eye = np.eye(n, dtype=s.dtype)
+    m: Any = np.broadcast_to(eye, s.shape)
+    for k in range(1, n):
+        product = s @ m
+        m = product - (np.trace(product, axis1=-2, axis2=-1) / k)[..., None, None] * eye
+    return m if n % 2 else -m
+
+
+def adjugate(x: Any) -> Any:
+    """The transposed cofactors, d det(x) = tr(adjugate(x) dx), for singular matrices too and at every order.
+
+    Of a well-conditioned matrix it is det(x) x^-1. Otherwise x is rotated by its singular vectors (constants), so that
+    the part P of large singular values can be inverted and what is left is a small Schur complement S:
+    det x = det P det S up to the rotations, and the adjugate of S is a polynomial.
+    """
+    value = raw(x)
+    n = value.shape[-1]
+    if n == 0 or value.size == 0:
+        return x
+    least = float(np.finfo(value.dtype).eps) ** 0.25
+    try:
+        inverse = np.linalg.inv(x)
+    except LinAlgError:
+        pass
+    else:
+        with np.errstate(all="ignore"):
+            size = np.abs(value).sum(-2).max(-1) * np.abs(raw(inverse)).sum(-2).max(-1)
+        if np.all(size < 1 / least):
+            return np.linalg.det(x)[..., None, None] * inverse
+    u, s, vh = np.linalg.svd(value)
+    r = int(np.max(np.sum(s <= least * s[..., :1], axis=-1)))
+    b = mH(u) @ x @ mH(vh)
+    turn = (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+    k = n - r
+    if k == 0:
+        core = polynomial_adjugate(b)
+    else:
+        p, q, w = b[..., :k, :k], b[..., :k, k:], b[..., k:, :k]
+        inverse = np.linalg.inv(p)
+        left, right = inverse @ q, w @ inverse
+        schur = b[..., k:, k:] - w @ left
+        small = polynomial_adjugate(schur)
+        det_p = np.linalg.det(p)[..., None, None]
+        # det S = (S adj S)[0, 0], without another factorisation.
+        det_s = (schur[..., :1, :] @ small[..., :, :1]) if r else np.ones((), value.dtype)
+        top = np.concatenate([det_s * inverse + left @ small @ right, -(left @ small)], axis=-1)
+        low = np.concatenate([-(small @ right), small], axis=-1)
+        core = det_p * np.concatenate([top, low], axis=-2)
+    return turn * (mH(vh) @ core @ mH(u))
+
+
+det_row = general(
+    lambda x: np.linalg.det(x),
+    name="det",
+    jvp=lambda t, x: np.add.reduce(mT(adjugate(x)) * t, axis=(-2, -1)),
+    vjp=lambda g, x: g[..., None, None] * mH(adjugate(x)),
+    work=costs.factorisation(
+        *(count(lambda m, n, k, c=c, d=d: c * n**3 + d * n * n) for c, d in ((2 / 3, 0), (8 / 3, 2), (8 / 3, 2)))
+    ),
+)
+
+
+def det(a: Any) -> Tensor:
+    """The determinants of square matrices; NumPy's ``linalg.det``.
+
+    Args:
+        a: square matrices, shape (..., n, n), float or complex.
+
+    Returns:
+        A Tensor of shape (...).
+
+    Raises:
+        LinAlgError: ``a`` is not square.
+
+    Mathematics:
+        d det(a) = tr(adj(a) da). The adjugate exists for singular matrices as well, and so do all its derivatives:
+        the determinant is a polynomial. Where a is well-conditioned, adj(a) = det(a) a^-1 (Giles 2008, 2.2.4).
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.grad(dt.linalg.det)([[1.0, 2.0], [2.0, 4.0]])
+        Tensor([[ 4., -2.],
+                [-2.,  1.]])
+    """
+    return det_row(matrices(a, "det"))  # type: ignore[no-any-return]
+
+
+class SlogdetResult(NamedTuple):
+    """The sign (or phase) of determinants, and the logarithm of their absolute value."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def inverse_or_nan(x: Any) -> Any:
+    """The inverses; NaN in the place of those that do not exist."""
+    try:
+        return np.linalg.inv(x)
+    except LinAlgError:
+        bad = (np.linalg.slogdet(raw(x))[0] == 0)[..., None, None]
+        eye = np.eye(x.shape[-1], dtype=x.dtype)
+        return np.where(bad, raw(x) * np.nan, np.linalg.inv(np.where(bad, eye, x)))
+
+
+def slogdet_push(t: Any, x: Any, out: Any) -> Any:
+    trace = np.add.reduce(mT(inverse_or_nan(x)) * t, axis=(-2, -1))
+    sign = out[0]
+    if sign.dtype.kind != "c":
+        return np.zeros_like(raw(sign)), trace
+    return sign * np.imag(trace) * 1j, np.real(trace)
+
+
+def slogdet_pull(g: Any, x: Any, out: Any) -> Any:
+    by_sign, by_log = g
+    sign = out[0]
+    c: Any = 0 * raw(out[1]) if by_log is None else by_log
+    if by_sign is not None and sign.dtype.kind == "c":
+        c = c + 1j * np.imag(by_sign * np.conj(sign))
+    return c[..., None, None] * mH(inverse_or_nan(x))
+
+
+slogdet_row = general(
+    lambda x: tuple(np.linalg.slogdet(x)),
+    name="slogdet",
+    jvp=slogdet_push,
+    vjp=slogdet_pull,
+    outputs=2,
+    work=costs.factorisation(
+        *(count(lambda m, n, k, c=c, d=d: c * n**3 + d * n * n) for c, d in ((2 / 3, 0), (2, 2), (2, 1)))
+    ),
+)
+
+
+def slogdet(a: Any) -> SlogdetResult:
+    """The sign of determinants and the logarithm of their absolute value; NumPy's ``linalg.slogdet``.
+
+    Args:
+        a: square matrices, shape (..., n, n), float or complex.
+
+    Returns:
+        A named tuple of two Tensors of shape (...): ``sign`` (a complex phase for complex ``a``) and ``logabsdet``.
+        The gradient at a singular matrix, where the logarithm is -inf, is NaN.
+
+    Raises:
+        LinAlgError: ``a`` is not square.
+
+    Mathematics:
+        d log det(a) = tr(a^-1 da): its real part moves the logarithm, its imaginary part the phase.
+    """
+    return SlogdetResult(*slogdet_row(matrices(a, "slogdet")))
+
+
+# ------------------------------------------------------------------ powers and chains of products
+def matrix_power(a: Any, n: int) -> Tensor:
+    """Square matrices to an integer power; NumPy's ``linalg.matrix_power``.
+
+    Args:
+        a: square matrices, shape (..., m, m).
+        n: an int; negative powers are those of the inverse.
+
+    Returns:
+        A Tensor of that shape.
+
+    Raises:
+        LinAlgError: ``a`` is not square, or singular and ``n`` negative.
+        TypeError: ``n`` is no int.
+    """
+    if not isinstance(n, (int, np.integer)):
+        raise TypeError(f"matrix_power: the exponent must be an int, got {type(n).__name__}; see scipy.linalg for real powers")
+    x: Any = as_tensor(operand(a))
+    x = matrices(x, "matrix_power") if n < 0 or x.dtype.kind in "fc" else x
+    n = int(n)
+    if n == 0:
+        return 0 * x + np.eye(x.shape[-1], dtype=x.dtype)  # type: ignore[no-any-return]
+    if n < 0:
+        x, n = inv(x), -n
+    out: Any = None
+    while True:
+        if n & 1:
+            out = x if out is None else matmul(out, x)
+        n >>= 1
+        if not n:
+            return out  # type: ignore[no-any-return]
+        x = matmul(x, x)
+
+
+def multi_dot(arrays: Any, *, out: Any = None) -> Tensor:
+    """The product of several matrices, in the order that takes the fewest multiplications; NumPy's ``linalg.multi_dot``.
+
+    Args:
+        arrays: matrices whose shapes fit one another; the first and the last may be vectors.
+        out: not supported (a Tensor never changes).
+
+    Returns:
+        A Tensor: a matrix, or a vector or number if there are vectors at the ends.
+
+    Raises:
+        ValueError: fewer than two arrays, or shapes that do not fit.
+    """
+    if out is not None:
+        raise TypeError("multi_dot: out= is not supported, since a Tensor never changes; use the returned Tensor")
+    items = [as_tensor(operand(a)) for a in arrays]
+    if len(items) < 2:
+        raise ValueError(f"multi_dot: at least two arrays are needed, got {len(items)}")
+    shapes = [x.shape for x in items]
+    first, last = items[0].ndim == 1, items[-1].ndim == 1
+    if first:
+        items[0] = items[0][None, :]
+    if last:
+        items[-1] = items[-1][:, None]
+    if any(x.ndim != 2 for x in items) or any(
+        x.shape[1] != y.shape[0] for x, y in zip(items[:-1], items[1:], strict=True)
+    ):
+        raise ValueError(f"multi_dot: shapes {shapes} do not fit as a chain of matrix products")
+    size = [x.shape[0] for x in items] + [items[-1].shape[1]]
+    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(items))}
+    for length in range(1, len(items)):
+        for i in range(len(items) - length):
+            j = i + length
+            best[i, j] = min(
+                (best[i, k][0] + best[k + 1, j][0] + size[i] * size[k + 1] * size[j + 1], k) for k in range(i, j)
+            )
+
+    def chain(i: int, j: int) -> Any:
+        if i == j:
+            return items[i]
+        k = best[i, j][1]
+        return matmul(chain(i, k), chain(k + 1, j))
+
+    result = chain(0, len(items) - 1)
+    if first and last:
+        return result[0, 0]  # type: ignore[no-any-return]
+    return result[0] if first else result[:, 0] if last else result  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ vector products
+def cross_kernel(x: Any, y: Any) -> Any:
+    return np.cross(x, y)
+
+
+cross_row = bilinear(
+    cross_kernel,
+    lambda g, y, shape: unbroadcast(np.cross(y, g), shape),
+    lambda g, x, shape: unbroadcast(np.cross(g, x), shape),
+    name="cross",
+    work=costs.bilinear(lambda op: costs.Work(adds=op.writes, mults=2 * op.writes)),
+)
+
+
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+    """The cross products of vectors of three (or two) components; NumPy's ``cross``.
+
+    Args:
+        a: vectors along ``axisa``.
+        b: vectors along ``axisb``; the other axes broadcast.
+        axisa: an axis of ``a``.
+        axisb: an axis of ``b``.
+        axisc: the axis of the result that holds the vectors.
+        axis: one axis for all three.
+
+    Returns:
+        A Tensor; of two vectors in the plane, the third component alone.
+
+    Raises:
+        ValueError: vectors of other lengths.
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = np.moveaxis(as_tensor(operand(a)), axisa, -1), np.moveaxis(as_tensor(operand(b)), axisb, -1)
+    sizes = (x.shape[-1], y.shape[-1])
+    if not set(sizes) <= {2, 3}:
+        raise ValueError(f"cross: vectors of 2 or 3 components are needed, got shapes {x.shape} and {y.shape}")
+    if sizes == (2, 2):
+        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]  # type: ignore[no-any-return]
+    x, y = (np.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, 1)]) if v.shape[-1] == 2 else v for v in (x, y))
+    return np.moveaxis(cross_row(x, y), -1, axisc)  # type: ignore[no-any-return]
+
+
+def matvec(x: Any, y: Any, /) -> Tensor:
+    """The products of matrices (..., m, n) with vectors (..., n); NumPy's ``matvec``."""
+    return matmul(operand(x), column(as_tensor(operand(y))))[..., 0]  # type: ignore[no-any-return]
+
+
+def vecmat(x: Any, y: Any, /) -> Tensor:
+    """The products of conjugated vectors (..., m) with matrices (..., m, n); NumPy's ``vecmat``."""
+    return matmul(np.conj(as_tensor(operand(x)))[..., None, :], operand(y))[..., 0, :]  # type: ignore[no-any-return]
+
+
+for _call, _keys in {
+    solve: [np.linalg.solve],
+    inv: [np.linalg.inv],
+    det: [np.linalg.det],
+    slogdet: [np.linalg.slogdet],
+    matrix_power: [np.linalg.matrix_power, "matrix_power"],
+    multi_dot: [np.linalg.multi_dot, "multi_dot"],
+    cross: [np.cross],
+    matvec: [np.matvec, "matvec"] if hasattr(np, "matvec") else ["matvec"],
+    vecmat: [np.vecmat, "vecmat"] if hasattr(np, "vecmat") else ["vecmat"],
+}.items():
+    register(_call, *_keys)
