@@ -44,10 +44,11 @@ class Special:
     args: tuple[Any, ...]
     expected: tuple[Any, ...]
     label: str = ""
+    forward: bool = True
 
     @property
     def name(self) -> str:
-        return f"{self.row}-{self.label}" if self.label else self.row
+        return f"{self.row}-at {self.label}" if self.label else f"{self.row}-at a special point"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def case(
     return Case(row, f, tuple(map(point, args)), analytic, order, rtol, single, label)
 
 
-def special(row: str, f: Callable[..., Any], args: Any, expected: Any, label: str = "") -> Special:
+def special(
+    row: str, f: Callable[..., Any], args: Any, expected: Any, label: str = "", *, forward: bool = True
+) -> Special:
     """A case at a point whose derivative is a decision.
 
     Args:
@@ -105,6 +108,7 @@ def special(row: str, f: Callable[..., Any], args: Any, expected: Any, label: st
         expected: the gradient of ``sum(real(f(*args)))`` by each argument: a tuple, or a single array. Forward mode
             is checked against it along each unit vector.
         label: tells apart the cases of one row.
+        forward: False where only reverse mode can know that an infinite slope is not asked for.
 
     Returns:
         The case.
@@ -113,7 +117,7 @@ def special(row: str, f: Callable[..., Any], args: Any, expected: Any, label: st
     wanted = expected if isinstance(expected, tuple) else (expected,)
     if len(points) != len(wanted):
         raise ValueError(f"{row}: {len(points)} arguments, but {len(wanted)} expected gradients")
-    return Special(row, f, tuple(map(point, points)), tuple(map(np.asarray, wanted)), label)
+    return Special(row, f, tuple(map(point, points)), tuple(map(np.asarray, wanted)), label, forward)
 
 
 def absent(row: str, f: Callable[..., Any], *args: Any, label: str = "") -> Absent:

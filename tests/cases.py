@@ -49,7 +49,8 @@ def assign(index: Any) -> Any:
     """A function that writes into a copy of its first argument."""
 
     def f(x: Any, v: Any) -> Any:
-        y = x.copy()
+        plain = isinstance(x, np.ndarray) and isinstance(v, np.ndarray)
+        y = x.copy() if plain else dualtape.constant(x)
         y[index] = v
         return y
 
@@ -210,8 +211,8 @@ ELEMENTWISE: list[AnyCase] = [
     special("power", lambda x: x**3 + x**-2, A([-2.0, -1.0]), A([12.25, 5.0]), label="negative base"),
     special("power", lambda x, y: x**y, (A([-2.0]), A([2.0])), (A([-4.0]), A([nan])), label="negative base, both"),
     special("sqrt", np.sqrt, A([0.0, 4.0]), A([inf, 0.25])),
-    special("sqrt", lambda x: np.sqrt(x) * A([0.0, 1.0]), A([0.0, 4.0]), A([0.0, 0.25]), label="nothing asked at zero"),
-    special("log", lambda x: np.log(x) * A([0.0, 1.0]), A([1e-320, 4.0]), A([0.0, 0.25]), label="nothing asked near zero"),
+    special("sqrt", lambda x: np.sqrt(x) * A([0.0, 1.0]), A([0.0, 4.0]), A([0.0, 0.25]), label="nothing asked at zero", forward=False),
+    special("log", lambda x: np.log(x) * A([0.0, 1.0]), A([1e-320, 4.0]), A([0.0, 0.25]), label="nothing asked near zero", forward=False),
     special("log", lambda x: np.where(x > 0, np.log(x), x), A([0.0, -1.0, 4.0]), A([1.0, 1.0, 0.25]), label="not taken at zero"),
     special("cbrt", np.cbrt, A([0.0, 8.0]), A([inf, 1 / 12])),
     special("reciprocal", np.reciprocal, A([inf, 2.0]), A([0.0, -0.25]), label="at infinity"),
@@ -263,7 +264,6 @@ REDUCTIONS: list[AnyCase] = [
     case("sum", lambda x: np.sum(x, where=A([True, False, True]), initial=2.0), draw(3), label="where and initial"),
     case("sum", lambda x: np.sum(x, axis=()), draw(3), label="no axes"),
     case("sum", lambda x: x.sum(0), draw(3, 2), label="method"),
-    case("sum", lambda x: np.sum([x[0], x[1] * x[2]]), draw(3), label="of a list"),
     case("mean", np.mean, draw(3, 4), analytic=True),
     case("mean", lambda x: np.mean(x, axis=(-1, 0), keepdims=True), draw(2, 3, 4), label="axes kept"),
     case("mean", lambda x: np.mean(x, axis=0), complexes(3, 2), label="complex"),
@@ -272,7 +272,7 @@ REDUCTIONS: list[AnyCase] = [
     case("prod", lambda x: np.prod(x, axis=(0, 2), keepdims=True), apart(2, 3, 2), label="axes kept"),
     case("prod", np.prod, complexes(3), label="complex"),
     case("prod", np.prod, A([2.0, 0.0, 3.0]), label="one zero"),
-    case("prod", np.prod, A([2.0, 0.0, 0.0]), label="two zeros"),
+    case("prod", lambda x: np.prod(x) + np.sum(x), A([2.0, 0.0, 0.0]), label="two zeros"),
     case("prod", lambda x: np.prod(x, axis=1), A([[2.0, 0.0, 3.0], [1.0, 4.0, 5.0]]), label="a zero in one line"),
     case("max", np.max, apart(3, 4)),
     case("max", lambda x: np.max(x, axis=1, keepdims=True), apart(3, 4), label="axis kept"),
@@ -312,6 +312,7 @@ REDUCTIONS: list[AnyCase] = [
     special("max", np.max, A([nan, 1.0, 2.0]), A([1.0, 0.0, 0.0]), label="NaN"),
     special("max", np.max, A([-inf, -inf]), A([0.5, 0.5]), label="-inf"),
     special("max", lambda x: np.max(np.sqrt(x)), A([0.0, 4.0]), A([0.0, 0.25]), label="infinite slope not taken"),
+    special("max", lambda x: np.sqrt(np.max(x)), A([0.0, -1.0]), A([inf, 0.0]), label="infinite slope above", forward=False),
     special("std", np.std, A([2.0, 2.0, 2.0]), np.zeros(3), label="constant"),
     special("var", np.var, A([2.0, 2.0, 2.0]), np.zeros(3), label="constant"),
     special("std", lambda x: np.std(x, axis=1), A([[1.0, 1.0], [0.0, 2.0]]), A([[0.0, 0.0], [-0.5, 0.5]]), label="constant line"),
@@ -352,7 +353,7 @@ SHAPING: list[AnyCase] = [
     case("broadcast_to", lambda x: np.broadcast_to(x, (2, 3)), draw(3)),
     case("broadcast_to", lambda x: np.broadcast_to(x, (2, 3)), draw(2, 1), label="unit axis"),
     case("broadcast_to", lambda x: np.broadcast_to(x, (2, 3)), draw(), label="0-d"),
-    case("broadcast_to", lambda x, y: np.broadcast_arrays(x, y)[0] * 2, draw(3), draw(2, 1), label="broadcast_arrays"),
+    case("broadcast_to", lambda x, y: np.broadcast_arrays(x, y)[0] * np.broadcast_arrays(x, y)[1], draw(3), draw(2, 1), label="broadcast_arrays"),
     case("broadcast_to", lambda x: np.broadcast_to(x, (0, 3)), draw(3), label="to nothing"),
     case("concatenate", lambda x, y: np.concatenate([x, y]), draw(2), draw(3)),
     case("concatenate", lambda x, y: np.concatenate([x, y], axis=-1), draw(2, 1), draw(2, 3), label="axis"),
@@ -394,12 +395,12 @@ SHAPING: list[AnyCase] = [
     case("getitem", lambda x: np.dsplit(x, [1])[1], draw(2, 2, 3), label="dsplit"),
     case("transpose", lambda x: np.permute_dims(x, (1, 0)), draw(2, 3), label="permute_dims"),
     case("reshape", lambda x, y: np.meshgrid(x, y)[0] * np.meshgrid(x, y)[1], draw(3), draw(2), label="meshgrid"),
-    case("reshape", lambda x, y: np.meshgrid(x, y, indexing="ij")[1], draw(3), draw(2), label="meshgrid by index"),
+    case("reshape", lambda x, y: np.multiply(*np.meshgrid(x, y, indexing="ij")), draw(3), draw(2), label="meshgrid by index"),
     case("multiply", lambda a, b: np.linspace(a, b, 4), draw(), draw(), label="linspace"),
     special("pad_zeros", lambda x: np.pad(x, 0), A([1.0, 2.0]), A([1.0, 1.0]), label="no width"),
     special("concatenate", lambda x: np.concatenate([x, x]), np.zeros((0, 3)), np.zeros((0, 3)), label="empty"),
     special("reshape", lambda x: np.reshape(x, (3, 0)), np.zeros((0, 3)), np.zeros((0, 3)), label="empty"),
-    special("identity", lambda x: np.sum(np.diff(x) ** 2) if isinstance(x, np.ndarray) else np.sum((x.copy()[1:] - x[:-1]) ** 2), A([0.7]), A([0.0]), label="differences of one"),
+    special("getitem", lambda x: np.sum((x[1:] - x[:-1]) ** 2), A([0.7]), A([0.0]), label="differences of one"),
 ]
 
 MASK = A([[True, False, True], [False, True, True]])
@@ -495,7 +496,7 @@ ABSENT: list[AnyCase] = [
     absent("not_equal", lambda x: x != 0.11, X),
     absent("less", lambda x: x < 0, X),
     absent("less_equal", np.less_equal, X, X[0]),
-    absent("greater", lambda x: 0 > x, X),
+    absent("greater", lambda x: x > 0, X),
     absent("greater_equal", np.greater_equal, X, X[0]),
     absent("logical_and", np.logical_and, X, X[0]),
     absent("logical_or", np.logical_or, X, X[0]),
