@@ -193,7 +193,7 @@ def test_lists_of_tensors_become_arrays() -> None:
     check_grads(f, (A([0.4, 1.3]),))
     jacobian = dt.jacobian(lambda x: np.array([x[0] * x[1], np.sin(x[1]), 3.0]))(A([0.4, 1.3]))
     np.testing.assert_allclose(jacobian, [[1.3, 0.4], [0.0, np.cos(1.3)], [0.0, 0.0]])
-    check_grads(lambda x: np.array([[x[0], 1.0], [x[1] ** 2, x[0]]]) @ A([1.0, 2.0]), (A([0.4, 1.3]),))
+    check_grads(lambda x: dt.asarray(np.array([[x[0], 1.0], [x[1] ** 2, x[0]]]) @ A([1.0, 2.0])), (A([0.4, 1.3]),))
     check_grads(lambda x: np.sum([x[0], x[1] * x[0]]), (A([0.4, 1.3]),))
     check_grads(lambda x: np.stack([x, [x[0], 2.0]]), (A([0.4, 1.3]),))
 
