@@ -68,7 +68,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dty
     a, b = operand(start), operand(stop)
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         return fresh(np.linspace(a, b, num, endpoint, dtype=dtype, axis=axis))
-    steps = np.linspace(0.0, 1.0, num, endpoint)
+    steps = np.linspace(0.0, 1.0, num, endpoint, dtype=np.result_type(raw(a), raw(b), 1.0))
     steps = steps.reshape((-1,) + (1,) * max(np.ndim(a), np.ndim(b)))
     found = np.moveaxis(a * (1.0 - steps) + b * steps, 0, axis)
     return found if dtype is None else found.astype(dtype)

@@ -58,16 +58,22 @@ def power_work(op: costs.Performed) -> costs.Parts:
 def slope_of_power(x: Any, y: Any) -> Any:
     """d/dx x**y = y x**(y-1); where y is 0 the power is constant, at x = 0 too."""
     if y.__class__ in (float, int):
-        return y * x ** (y - 1) if y != 0 else 0 * x
-    exponent = np.where(raw(y) == 0, 1.0, y - 1)
-    return y * x**exponent.astype(y.dtype) if hasattr(y, "dtype") else y * x**exponent
+        return y * x ** (y - 1) if y != 0 else np.zeros_like(raw(x))[()]
+    constant = raw(y) == 0
+    if not np.any(constant):
+        return y * x ** (y - 1)
+    # Where the power is constant, x is replaced as well: 0 * inf is not 0.
+    slope = y * np.where(constant, 1, x) ** np.where(constant, 1, y - 1)
+    return np.where(constant, np.zeros((), raw(slope).dtype), slope)
 
 
 def growth_of_power(x: Any, y: Any, out: Any) -> Any:
     """d/dy x**y = x**y log x; the limit 0 at x = 0 for y > 0."""
+    if x.__class__ in (float, int):  # a Python number must not decide the dtype
+        if x > 0:
+            return out * math.log(x)
+        x = np.asarray(x, raw(out).dtype)[()]
     base = raw(x)
-    if base.__class__ in (float, int):  # a Python number must not decide the dtype
-        return out * (math.log(base) if base > 0 else 0.0 if base == 0 else math.nan)
     if np.iscomplexobj(base):
         zero = base == 0
     else:
@@ -224,9 +230,15 @@ absolute = general(
 )
 fabs = elementwise(np.fabs, lambda x: np.sign(x), work=cost(1, adds=1, factor=1, partial=Work()))
 sign = elementwise(np.sign, 0, work=cost(1, adds=1))
-copysign = elementwise(
-    np.copysign, lambda x, y: np.where(raw(x) == 0, 0.0, np.sign(raw(x)) * np.copysign(1.0, raw(y))), 0, work=CHOICE
-)
+
+
+def same_sign(x: Any, y: Any) -> Any:
+    """1 where x and y have one sign, -1 where not, 0 where x is 0."""
+    x = raw(x)
+    return np.copysign(np.sign(x), np.sign(x) * np.copysign(1, raw(y))).astype(x.dtype)
+
+
+copysign = elementwise(np.copysign, lambda x, y: same_sign(x, y), 0, work=CHOICE)
 
 
 def greater(x: Any, y: Any) -> Any:
@@ -296,8 +308,8 @@ select = general(
     lambda x, y, condition: np.where(condition, x, y),
     name="select",
     jvp=(
-        lambda t, condition, out: np.where(condition, t, np.zeros((), raw(out).dtype)),
-        lambda t, condition, out: np.where(condition, np.zeros((), raw(out).dtype), t),
+        lambda t, condition, out: np.where(condition, t, np.zeros_like(raw(out))),
+        lambda t, condition, out: np.where(condition, np.zeros_like(raw(out)), t),
     ),
     vjp=(
         lambda g, condition, shape: spread_mask(g, condition, True, shape),

@@ -231,12 +231,20 @@ def ties(x: Any, out: Any, axis: Axis) -> Any:
     return (mask / np.add.reduce(mask, axis=axis, keepdims=True, dtype=x.dtype)).astype(x.dtype)
 
 
+def shared(t: Any, shares: Any) -> Any:
+    """t times the shares, where a share of nothing is 0 even of an infinite t."""
+    product = t * shares
+    value = raw(product)
+    total = np.vdot(value, value)
+    return product if total - total == 0 else where(shares != 0, product, np.zeros((), value.dtype)[()])
+
+
 def extreme(kernel: Any, name: str) -> Any:
     row = general(
         lambda x, axis, keepdims: kernel(x, axis=axis, keepdims=keepdims),
         name=name,
-        jvp=lambda t, x, out, axis, keepdims: np.add.reduce(t * ties(x, out, axis), axis=axis, keepdims=keepdims),
-        vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * ties(x, out, axis),
+        jvp=lambda t, x, out, axis, keepdims: np.add.reduce(shared(t, ties(x, out, axis)), axis=axis, keepdims=keepdims),
+        vjp=lambda g, x, out, shape, axis: shared(spread(g, shape, axis), ties(x, out, axis)),
         selects=True,
         work=costs.composite(Work(adds=1), Work(), Work(mults=1)),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear
 from dualtape.core.table import register
-from dualtape.core.tensor import Operand, Tensor, has_tensor, operand
+from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 
 # ------------------------------------------------------------------ the same elements
 identity = linear(lambda x: x, lambda g, shape: g, name="identity", functions=["identity"])
@@ -442,7 +442,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
             from dualtape.ops.elementwise import where
 
             inside = np.pad(np.ones(np.shape(x), bool), widths)
-            border = operand(values) if isinstance(values, Operand) else np.pad(np.zeros(np.shape(x)), widths, **kwargs)
+            border = operand(values) if isinstance(values, Operand) else np.pad(np.zeros(np.shape(x), raw(x).dtype), widths, **kwargs)
             y = where(inside, y, border)
         return y
     if mode not in ("edge", "reflect", "symmetric", "wrap", "empty"):
