@@ -1,0 +1,187 @@
+"""Measuring: wall time, errors, finite differences, the complex step, and the bytes a tape holds."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dualtape as dt
+
+EPS = float(np.finfo(np.float64).eps)
+OVERHEAD_SECONDS = 5e-6  # an operation faster than this is mostly Python, not arithmetic
+
+Array = NDArray[np.float64]
+Function = Callable[..., Any]
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Wall time, after the methodology document of ADBench (microsoft/ADBench, docs/Methodology.md): a sample repeats the
+# call until it lasts long enough to be measured, and the least disturbed of several samples is the result.
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds a call, from the fastest sample."""
+
+    seconds: float
+    repeats: int
+    samples: int
+
+
+def _sample(call: Callable[[], object], repeats: int) -> float:
+    """Seconds `repeats` calls take, with the garbage collector out of the way."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        return time.perf_counter() - start
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _repeats(call: Callable[[], object], least: float) -> int:
+    """The smallest power of two of calls that lasts longer than `least` seconds."""
+    repeats = 1
+    while _sample(call, repeats) <= least:
+        repeats *= 2
+    return repeats
+
+
+def interleaved(calls: Mapping[str, Callable[[], object]], quick: bool, limit: float) -> dict[str, Timing]:
+    """Time several calls in turns (f, g, f, g, ...), so that a disturbance meets all of them and ratios stay fair.
+
+    Stops after 15 rounds (quick: 3) or after `limit` seconds, but not before one round is complete.
+    """
+    least, rounds = (1e-3, 3) if quick else (1e-2, 15)
+    start = time.perf_counter()
+    repeats = {name: _repeats(call, least) for name, call in calls.items()}
+    best = dict.fromkeys(calls, np.inf)
+    done = 0
+    while done < rounds and (done == 0 or time.perf_counter() - start < limit):
+        for name, call in calls.items():
+            best[name] = min(best[name], _sample(call, repeats[name]) / repeats[name])
+        done += 1
+    return {name: Timing(best[name], repeats[name], done) for name in calls}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors.
+
+
+def ulps(value: float, reference: float) -> float:
+    """Distance in units in the last place of the (rounded) reference."""
+    return float(abs(value - reference) / np.spacing(abs(float(reference))))
+
+
+def relative_error(value: Any, reference: Any) -> float:
+    """Frobenius norm of the error, relative to that of the reference."""
+    reference = np.asarray(reference)
+    # In the precision of the reference: rounding it to double first would hide half an ulp.
+    difference = np.asarray(value, dtype=reference.dtype) - reference
+    return float(np.sqrt(np.sum(np.abs(difference) ** 2)) / np.sqrt(np.sum(np.abs(reference) ** 2)))
+
+
+def scaled_error(value: Any, reference: Any, scale: Any) -> float:
+    """Largest |value - reference| / (eps scale).
+
+    `scale` is the sum over all paths of the absolute values of the products of partials: what the rounding errors of
+    any chain-rule method are proportional to, however much the terms cancel. Below the normal range the unit is the
+    smallest subnormal instead.
+    """
+    reference = np.asarray(reference)
+    unit = np.maximum(EPS * np.asarray(scale, dtype=reference.dtype), np.finfo(np.float64).smallest_subnormal)
+    return float(np.max(np.abs(np.asarray(value, dtype=reference.dtype) - reference) / unit))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Derivatives that need no differentiation.
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.calls = 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.calls += 1
+        return self.f(*args)
+
+
+def _steps(x: Array, relative: float) -> Array:
+    """A step an entry; x + h - x is h exactly, or the quotient divides by the wrong h."""
+    h = relative * np.maximum(1.0, np.abs(x))
+    return (x + h) - x
+
+
+def forward_difference(f: Function, x: Array, relative: float = EPS ** (1 / 2)) -> Array:
+    """Gradient (or derivative of a curve) from n + 1 evaluations."""
+    base, h = f(x), _steps(x, relative)
+    return np.array([(f(shifted) - base) / step for shifted, step in _shifts(x, h)]).reshape(x.shape + np.shape(base))
+
+
+def central_difference(f: Function, x: Array, relative: float = EPS ** (1 / 3)) -> Array:
+    """Gradient (or derivative of a curve) from 2n evaluations."""
+    h = _steps(x, relative)
+    quotients = [
+        (f(up) - f(down)) / (2 * step) for (up, step), (down, _) in zip(_shifts(x, h), _shifts(x, -h), strict=True)
+    ]
+    return np.array(quotients).reshape(x.shape + np.shape(quotients[0]))
+
+
+def _shifts(x: Array, h: Array) -> Any:
+    """Pairs (x with one entry shifted, the shift); scalars stay scalars."""
+    for index in np.ndindex(x.shape):
+        shifted = x.copy() if x.ndim else x
+        if x.ndim:
+            shifted[index] += h[index]
+            yield shifted, h[index]
+        else:
+            yield x + h, h
+
+
+def complex_step(f: Function, x: Array, index: int, step: float = 1e-200) -> float:
+    """df/dx_index = Im f(x + i h e) / h: no difference is taken, so h may be as small as one likes.
+
+    Squire & Trapp, SIAM Review 40(1), 1998. `f` has to be analytic, which rules out abs and conj but not max.
+    """
+    shifted = x.astype(complex)
+    shifted[index] += 1j * step
+    return float(f(shifted).imag / step)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tapes.
+
+
+def recorded(f: Function, x: Any) -> tuple[int, int]:
+    """Operations and bytes on the tape after f(x) has been recorded, ready for the reverse sweep."""
+    with dt.GradientTape() as tape:
+        x = dt.constant(x)
+        tape.watch(x)
+        y = f(x)
+    operations, held = len(tape), tape.nbytes
+    del y
+    return operations, int(held)
+
+
+def live_tape_bytes(sweep: Callable[[Function], object], f: Function) -> int:
+    """Bytes held by all tapes alive at the moment `f` has been evaluated inside `sweep(f)`: the peak of the run."""
+    held = []
+
+    def probed(*args: Any) -> Any:
+        value = f(*args)
+        held.append(sum(int(thing.nbytes) for thing in gc.get_objects() if isinstance(thing, dt.GradientTape)))
+        return value
+
+    sweep(probed)
+    return max(held)
