@@ -68,9 +68,10 @@ def figure(rows: Sequence[Row]) -> Any:
         axes.set_xlabel("parameters P")
         axes.set_ylabel(label)
         handles = _ours(axes, gmm, quantity)
+    work.set_xlim(10, 4000)
     bound = plots.theory(work, sizes, lambda p: 5, "5  (bound, reverse)")
     _published(wall)
-    wall.set_xlim(min(sizes) / 1.4, PUBLISHED_PARAMETERS[-1] * 7)  # room for the names of the lines
+    wall.set_xlim(10, PUBLISHED_PARAMETERS[-1] * 9)  # room for the names of the lines
     wall.set_xticks([10, 100, 1000])
     work.set_title("a   GMM, counted operations")
     wall.set_title("b   GMM, wall clock")

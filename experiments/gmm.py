@@ -56,9 +56,9 @@ def _triangle(d: int) -> NDArray[np.intp]:
 
 
 def logsumexp(a: Any) -> Any:
-    """log sum exp over the last axis, shifted so that nothing overflows."""
-    top = np.max(a, axis=-1, keepdims=True)
-    return np.log(np.sum(np.exp(a - top), axis=-1)) + top[..., 0]
+    """log sum exp over the first axis, shifted so that nothing overflows."""
+    top = np.max(a, axis=0)
+    return np.log(np.sum(np.exp(a - top), axis=0)) + top
 
 
 def objective(mixture: Mixture) -> Callable[[Any], Any]:
@@ -69,8 +69,10 @@ def objective(mixture: Mixture) -> Callable[[Any], Any]:
         F = -N D/2 log(2 pi) + sum_i logsumexp_k(alpha_k + sum(q_k) - |Q_k (x_i - mu_k)|^2 / 2) - N logsumexp(alpha)
             + sum_k [gamma^2/2 (|exp q_k|^2 + |l_k|^2) - m sum(q_k)] - K [n' D (log gamma - log(2)/2) - logGamma_D(n'/2)]
     """
-    points, gamma, m = mixture.points, mixture.gamma, mixture.m
-    (n, d), (k, _) = points.shape, mixture.means.shape
+    (n, d), (k, _) = mixture.points.shape, mixture.means.shape
+    gamma, m = mixture.gamma, mixture.m
+    # Axes in the order D, K, N, so that all sums run over leading axes; the row of ones takes the centres' offset.
+    points = np.concatenate([mixture.points.T, np.ones((1, n))])
     index = _triangle(d)
     padding = np.zeros((k, 1))
     wishart = d + m + 1
@@ -85,9 +87,10 @@ def objective(mixture: Mixture) -> Callable[[Any], Any]:
         diagonal, log_dets = np.exp(logs), np.sum(logs, axis=1)
         q = np.concatenate([diagonal, strict, padding], axis=1)[:, index]
         # Q_k x_i - Q_k mu_k for all i and k: one matrix product, and no array of centred points.
-        residuals = points @ q.reshape(k * d, d).T - (q @ means).reshape(k * d)
-        distances = np.sum(np.square(residuals).reshape(n, k, d), axis=2)
-        likelihood = np.sum(logsumexp(alphas + log_dets - 0.5 * distances)) - n * logsumexp(alphas)
+        affine = np.concatenate([q, -(q @ means)], axis=2).transpose(1, 0, 2).reshape(d * k, d + 1)
+        distances = np.sum(np.square(affine @ points).reshape(d, k, n), axis=0)
+        weights = (alphas + log_dets).reshape(k, 1)
+        likelihood = np.sum(logsumexp(weights - 0.5 * distances)) - n * logsumexp(alphas)
         squares = np.sum(np.square(diagonal)) + np.sum(np.square(strict))
         return constant + likelihood + 0.5 * gamma**2 * squares - m * np.sum(log_dets)
 

@@ -89,6 +89,12 @@ def relative_error(value: Any, reference: Any) -> float:
     return float(np.sqrt(np.sum(np.abs(difference) ** 2)) / np.sqrt(np.sum(np.abs(reference) ** 2)))
 
 
+def error_to_value(value: Any, reference: Any, f: Any) -> float:
+    """Largest error, relative to the larger of |f| and the largest entry: what a difference quotient can be held to."""
+    size = max(float(np.max(np.abs(f))), float(np.max(np.abs(reference))))
+    return float(np.max(np.abs(np.asarray(value) - reference))) / size
+
+
 def scaled_error(value: Any, reference: Any, scale: Any) -> float:
     """Largest |value - reference| / (eps scale).
 

@@ -70,7 +70,7 @@ def _overhead_size(rows: Sequence[Row]) -> float:
 
 def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Figure:
     """Work ratio (left) and wall-clock ratio (right) of every method and problem."""
-    drawing, (work, wall) = plots.panels(2, height=4.1)
+    drawing, (work, wall) = plots.panels(2, height=4.5)
     sizes = _sizes(rows)
     for axes, quantity, label in (
         (work, "flops_ratio", "Work(derivative) / Work(f)   [flops]"),
@@ -87,7 +87,7 @@ def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Fig
         Line2D([], [], color="0.35", linestyle="", marker=MARKERS[i], label=name)
         for i, name in enumerate(dict.fromkeys(r["problem"] for r in rows))
     ]
-    plots.legend_below(drawing, [*methods, *problems, *dashed, *([shade] if shade else [])], columns=4)
+    plots.legend_below(drawing, [*methods, *problems, *dashed, *([shade] if shade else [])], columns=3)
     return drawing
 
 

@@ -39,6 +39,7 @@ STYLE: dict[str, Any] = {
     "axes.titlelocation": "left",
     "axes.labelsize": 8.5,
     "axes.linewidth": 0.7,
+    "axes.titlepad": 7.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
@@ -88,7 +89,7 @@ def shade_overhead(axes: Axes, upto: float) -> Patch | None:
         return None
     axes.axvspan(left, min(upto, right), color=SHADE, zorder=0, linewidth=0)
     axes.set_xlim(left, right)
-    return Patch(color=SHADE, label="overhead-bound: median operation < 5 µs")
+    return Patch(color=SHADE, label="overhead-bound (operation < 5 µs)")
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], columns: int) -> None:

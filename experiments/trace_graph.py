@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-UNIT = 100.0  # SVG pixels in a unit of the layout
+UNIT = 130.0  # SVG pixels in a unit of the layout
 RADIUS = 0.3
 
 
 @dataclass(frozen=True)
 class Node:
-    """A circle with a name in it and a line of text under it."""
+    """A circle with a name and a formula in it (in the subset of TeX that `_svg_formula` knows) and a line under it."""
 
     name: str
+    formula: str
     below: str
     x: float
     y: float
@@ -55,6 +57,15 @@ class Scene:
         return min(xs) - 0.75, min(ys) - 0.95, max(xs) + 0.75, max(ys) + 0.55
 
 
+def _svg_formula(tex: str) -> str:
+    """`v_{1}`, `\\ln` and `\\sin` as SVG text."""
+    words = escape(tex.replace("-", "\N{MINUS SIGN}").replace("\\,", " ").replace("\\", ""))
+    # The second tspan returns to the base line; it has to contain something to do so.
+    return re.sub(
+        r"_\{(.*?)\}", '<tspan dy="4" font-size="70%" font-style="normal">\\1</tspan><tspan dy="-4">&#8203;</tspan>', words
+    )
+
+
 def to_svg(scene: Scene) -> str:
     """The scene as SVG text, with no library."""
     left, bottom, right, top = scene.box()
@@ -64,10 +75,16 @@ def to_svg(scene: Scene) -> str:
         return f"{(x - left) * UNIT:.1f}", f"{(top - y) * UNIT:.1f}"
 
     def text(x: float, y: float, words: str, size: int, style: str = "") -> str:
-        px, py = at(x, y)
-        return f'<text x="{px}" y="{py}" font-size="{size}" text-anchor="middle" dominant-baseline="middle" {style}>{escape(words)}</text>'
+        px, py = at(x, y - 0.35 * size / UNIT)  # the middle of the letters, without the patchy dominant-baseline
+        return f'<text x="{px}" y="{py}" font-size="{size}" text-anchor="middle" {style}>{words}</text>'
 
-    halo = 'fill="#0072B2" stroke="white" stroke-width="4" paint-order="stroke"'
+    def label(x: float, y: float, words: str) -> str:
+        """On a white ground, or the arrow would strike it through."""
+        px, py = at(x, y)
+        width = 7 * len(words) + 6  # digits at size 11
+        ground = f'<rect x="{float(px) - width / 2:.1f}" y="{float(py) - 8:.1f}" width="{width}" height="16" fill="white"/>'
+        return ground + text(x, y, escape(words), 11, 'fill="#0072B2"')
+
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif">',
@@ -86,11 +103,13 @@ def to_svg(scene: Scene) -> str:
         parts.append(
             f'<circle cx="{px}" cy="{py}" r="{RADIUS * UNIT:.1f}" fill="{node.colour}" stroke="#222" stroke-width="1.1"/>'
         )
-        first, _, second = node.name.partition("\n")
-        parts += [text(node.x, node.y + 0.09, first, 15, 'font-style="italic"'), text(node.x, node.y - 0.11, second, 11)]
-        parts.append(text(node.x, node.y - RADIUS - 0.12, node.below, 11, 'fill="#222"'))
-    parts += [text(*edge.middle(), edge.label, 11, halo) for edge in scene.edges]
-    parts += [text((left + right) / 2, bottom + 0.16, scene.caption, 11, 'fill="#444"'), "</svg>"]
+        parts += [
+            text(node.x, node.y + 0.09, _svg_formula(node.name), 15, 'font-style="italic"'),
+            text(node.x, node.y - 0.11, _svg_formula(node.formula), 11),
+            text(node.x, node.y - RADIUS - 0.12, escape(node.below), 11, 'fill="#222"'),
+        ]
+    parts += [label(*edge.middle(), edge.label.replace("-", "\N{MINUS SIGN}")) for edge in scene.edges]
+    parts += [text((left + right) / 2, bottom + 0.16, escape(scene.caption), 11, 'fill="#444"'), "</svg>"]
     return "\n".join(parts) + "\n"
 
 
@@ -101,7 +120,7 @@ def to_figure(scene: Scene) -> Any:
     from . import plots
 
     left, bottom, right, top = scene.box()
-    drawing, (axes,) = plots.panels(1, width=(right - left) * 1.35, height=(top - bottom) * 1.35)
+    drawing, (axes,) = plots.panels(1, width=(right - left) * 1.25, height=(top - bottom) * 1.25)
     axes.set_axis_off()
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
@@ -114,12 +133,11 @@ def to_figure(scene: Scene) -> Any:
             )
         )
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
-        axes.text(*edge.middle(), edge.label, ha="center", va="center", fontsize=7.5, color="#0072B2", bbox=box, zorder=4)
+        axes.text(*edge.middle(), edge.label.replace("-", "\N{MINUS SIGN}"), ha="center", va="center", fontsize=7.5, color="#0072B2", bbox=box, zorder=4)
     for node in scene.nodes:
         axes.add_patch(Circle((node.x, node.y), RADIUS, facecolor=node.colour, edgecolor="#222222", linewidth=0.8, zorder=3))
-        first, _, second = node.name.partition("\n")
-        axes.text(node.x, node.y + 0.09, first, ha="center", va="center", fontsize=10, style="italic", zorder=4)
-        axes.text(node.x, node.y - 0.11, second, ha="center", va="center", fontsize=7.5, zorder=4)
+        axes.text(node.x, node.y + 0.09, f"${node.name}$", ha="center", va="center", fontsize=11, zorder=4)
+        axes.text(node.x, node.y - 0.11, f"${node.formula}$", ha="center", va="center", fontsize=8, zorder=4)
         axes.text(node.x, node.y - RADIUS - 0.12, node.below, ha="center", va="center", fontsize=7.5)
     axes.text((left + right) / 2, bottom + 0.16, scene.caption, ha="center", va="center", fontsize=7.5, color="#444444")
     return drawing

@@ -155,8 +155,10 @@ def _markdown(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tex_name(name: str) -> str:
-    return f"v_{{{name[1:]}}}" if name.startswith("v") else f"x_{name[1:]}"
+def _tex(expression: str) -> str:
+    """`ln v-1` as TeX."""
+    names = {"ln": r"\ln", "sin": r"\sin"}
+    return " ".join(f"{w[0]}_{{{w[1:]}}}" if w[0] in "vx" else names.get(w, w) for w in expression.split())
 
 
 def _latex(rows: list[Row]) -> str:
@@ -167,9 +169,8 @@ def _latex(rows: list[Row]) -> str:
         r"\hline",
     ]
     for row in rows:
-        words = [_tex_name(w) if w[0] in "vx" else {"ln": r"\ln", "sin": r"\sin"}.get(w, w) for w in row["expression"].split()]
         numbers = " & ".join(f"${row[key]:.6g}$" for key in ("value", "tangent_x1", "tangent_x2", "adjoint"))
-        lines.append(f"${_tex_name(row['node'])}$ & ${' '.join(words)}$ & {numbers} \\\\")
+        lines.append(f"${_tex(row['node'])}$ & ${_tex(row['expression'])}$ & {numbers} \\\\")
     return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
 
 
@@ -178,9 +179,9 @@ def _scene(rows: list[Row], edges: list[tuple[int, int, float]]) -> Scene:
     drawn = []
     for row in rows:
         kind = "last" if row is rows[-1] else row["operation"]
-        below = f"value {row['value']:.4g}   adjoint {row['adjoint']:.4g}"
-        name = f"{row['node'].replace('-', '₋')}\n{row['expression']}"
-        drawn.append(Node(name, below, *PLACES[row["node"]], colours.get(kind, "#E4EEF7")))
+        below = f"value {row['value']:.4g}, adjoint {row['adjoint']:.4g}".replace("-", "\N{MINUS SIGN}")
+        formula = _tex(row["expression"]).replace("} v", r"}\,v")  # a product needs its gap in either renderer
+        drawn.append(Node(_tex(row["node"]), formula, below, *PLACES[row["node"]], colours.get(kind, "#E4EEF7")))
     arrows = [Edge(drawn[start], drawn[end], f"{carried:.4g}") for start, end, carried in edges]
     caption = "arrows: evaluation; blue: the adjoint each edge carries back (sum over the edges leaving a node = its adjoint)"
     return Scene(drawn, arrows, caption)
