@@ -14,7 +14,8 @@ FOLDER = Path(__file__).resolve().parent / "data" / "adbench"
 
 @cache
 def _json(name: str) -> dict[str, Any]:
-    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    return loaded
 
 
 def read(name: str) -> str:

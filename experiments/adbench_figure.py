@@ -48,9 +48,8 @@ def _ours(axes: Axes, rows: Sequence[Row], quantity: str) -> list[Any]:
     handles = []
     for mode, (label, colour, marker) in LOOKS.items():
         mine = sorted((row for row in rows if row["mode"] == mode), key=lambda row: row["parameters"])
-        handles += axes.plot(
-            [row["parameters"] for row in mine], [row[quantity] for row in mine], color=colour, marker=marker, label=label
-        )
+        xs, ys = [row["parameters"] for row in mine], [row[quantity] for row in mine]
+        handles += axes.plot(xs, ys, color=colour, marker=marker, label=label)
     return handles
 
 
@@ -75,6 +74,6 @@ def figure(rows: Sequence[Row]) -> Any:
     wall.set_xticks([10, 100, 1000])
     work.set_title("a   GMM, counted operations")
     wall.set_title("b   GMM, wall clock")
-    published = Line2D([], [], color="0.62", linewidth=0.8, marker=".", label="published 2018, other machine, 10k points")
+    published = Line2D([], [], color="0.62", marker=".", label="published 2018, other machine, 10k points")
     plots.legend_below(drawing, [*handles, bound, published], columns=2)
     return drawing

@@ -112,8 +112,9 @@ def _in_row(node: ast.AST, row: Row) -> Any:
     return _combine(node, lambda part: _in_row(part, row))
 
 
-def _select(rows: Sequence[Row], condition: ast.AST | None) -> list[Row]:
-    chosen = [row for row in rows if condition is None or _in_row(condition, row)]
+def _select(rows: Sequence[Row], condition: Sequence[ast.AST]) -> list[Row]:
+    """The rows where the condition, if there is one, holds."""
+    chosen = [row for row in rows if all(_in_row(part, row) for part in condition)]
     if not chosen:
         raise BarError("no row selected")
     return chosen
@@ -123,11 +124,13 @@ def _over_rows(node: ast.AST, rows: Sequence[Row]) -> Any:
     match node:
         case ast.Call(func=ast.Name(id="count"), args=[condition], keywords=[]):
             return sum(bool(_in_row(condition, row)) for row in rows)
-        case ast.Call(func=ast.Name(id="slope"), args=[x, y, *rest], keywords=[]) if len(rest) < 2:
-            chosen = _select(rows, *rest or [None])
+        case ast.Call(func=ast.Name(id="slope"), args=[x, y, *condition], keywords=[]) if len(condition) < 2:
+            chosen = _select(rows, condition)
             return slope([_in_row(x, row) for row in chosen], [_in_row(y, row) for row in chosen])
-        case ast.Call(func=ast.Name(id=name), args=[value, *rest], keywords=[]) if name in _REDUCTIONS and len(rest) < 2:
-            values = [_in_row(value, row) for row in _select(rows, *rest or [None])]
+        case ast.Call(func=ast.Name(id=name), args=[value, *condition], keywords=[]) if name in _REDUCTIONS:
+            if len(condition) > 1:
+                raise BarError(f"{name} takes one condition")
+            values = [_in_row(value, row) for row in _select(rows, condition)]
             if any(v is None or v != v for v in values):  # a NaN must not slip through max()
                 raise BarError("missing entry")
             return _REDUCTIONS[name](values)

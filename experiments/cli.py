@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             track=console.track,
         )
         return runner.run(runner.resolve(options.names), config, options.out, console)
-    except (runner.UnknownExperiment, store.StoreError) as error:
+    except (runner.UnknownExperimentError, store.StoreError) as error:
         console.error(f"error: {error}")
         return 2
     except OSError as error:

@@ -62,12 +62,13 @@ def logsumexp(a: Any) -> Any:
 
 
 def objective(mixture: Mixture) -> Callable[[Any], Any]:
-    """The negative sign convention of the benchmark: log-likelihood plus prior, of one parameter vector.
+    """Log-likelihood plus prior, with the benchmark's signs, as a function of one parameter vector.
 
     With Q_k lower triangular, diagonal exp(q_k), strict part l_k, and n' = D + m + 1:
 
         F = -N D/2 log(2 pi) + sum_i logsumexp_k(alpha_k + sum(q_k) - |Q_k (x_i - mu_k)|^2 / 2) - N logsumexp(alpha)
-            + sum_k [gamma^2/2 (|exp q_k|^2 + |l_k|^2) - m sum(q_k)] - K [n' D (log gamma - log(2)/2) - logGamma_D(n'/2)]
+            + sum_k [gamma^2/2 (|exp q_k|^2 + |l_k|^2) - m sum(q_k)]
+            - K [n' D (log gamma - log(2)/2) - logGamma_D(n'/2)]
     """
     (n, d), (k, _) = mixture.points.shape, mixture.means.shape
     gamma, m = mixture.gamma, mixture.m

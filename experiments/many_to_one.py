@@ -135,10 +135,11 @@ def run(config: Config) -> Result:
         limits={"flops": 5, "gw": 4, "mults": 3},
         evaluations={"reverse": "1", "forward_linearised": "1", "fd_forward": "n + 1", "fd_central": "2 * n"},
     )
+    largest = f'method == "reverse" and n == {sizes[-1]} and problem != "speelpenning"'  # which has no vectors at all
     speelpenning = 'problem == "speelpenning" and method == "forward_linearised"'
     bars += [
         Bar("speelpenning-exact", f"max(abs(flops_ratio - (1 + 3 * n)), {speelpenning})", "<=", 1e-9),
-        Bar("time-reverse", f'max(wall_ratio, method == "reverse" and n == {sizes[-1]})', "<=", 12, deterministic=False),
+        Bar("time-reverse", f"max(wall_ratio, {largest})", "<=", 12, deterministic=False),
         Bar("time-modes", 'min(over_cheap, method == "forward" and n >= 32)', ">", 1, deterministic=False),
     ]
 

@@ -182,11 +182,12 @@ def recorded(f: Function, x: Any) -> tuple[int, int]:
 
 def live_tape_bytes(sweep: Callable[[Function], object], f: Function) -> int:
     """Bytes held by all tapes alive at the moment `f` has been evaluated inside `sweep(f)`: the peak of the run."""
-    held = []
+    held: list[int] = []
 
     def probed(*args: Any) -> Any:
         value = f(*args)
-        held.append(sum(int(thing.nbytes) for thing in gc.get_objects() if isinstance(thing, dt.GradientTape)))
+        tapes = [thing for thing in gc.get_objects() if isinstance(thing, dt.GradientTape)]
+        held.append(sum(int(tape.nbytes) for tape in tapes))
         return value
 
     sweep(probed)

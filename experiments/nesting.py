@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +29,7 @@ SPEC = Spec(
         ),
         Claim(
             "shift",
-            "Applying the derivative of a shift operator twice gives the second derivative, a case tags alone may fail.",
+            "Applying the derivative of a shift operator twice gives the second derivative, where even tags may fail.",
             "Manzyuk et al., arXiv:1211.4892; value h''(1) derived",
             "D",
         ),
@@ -92,7 +94,8 @@ class Case:
 
 def _gradient(derivative: Derivative) -> Callable[..., Any]:
     """The gradient of a function of a vector in the mode of `derivative`."""
-    return dt.jacfwd if derivative is forward else dt.jacrev
+    transform: Callable[..., Any] = dt.jacfwd if derivative is forward else dt.jacrev
+    return transform
 
 
 def _vector(outer: Derivative, inner: Derivative) -> Any:
@@ -170,9 +173,9 @@ def _leaked_rows() -> Iterator[Row]:
                 tape.watch(x)
                 leaked = x * x
             late = 2.0 * leaked
-            explained = int("\n" in (why := str(tape.why(late, x))) or bool(why))
+            explained = int(bool(str(tape.why(late, x))))
             found = tape.gradient(late, x)
-        value = float(MODES[outer](lambda z, kept=leaked: z * kept, 2.0))
+        value = float(MODES[outer](functools.partial(operator.mul, leaked), 2.0))
         row = _row("leaked", 2, outer, inner, value, 9.0)
         yield row | {"leaked_derivatives": int(found is not None), "explained": explained}
 
@@ -183,8 +186,7 @@ def _exponential_rows() -> Iterator[Row]:
         for outer, inner in PAIRS:
             f: Callable[[Any], Any] = np.exp
             for level in range(order):
-                mode = MODES[outer if (order - level) % 2 else inner]
-                f = lambda x, f=f, mode=mode: mode(f, x)  # noqa: E731
+                f = functools.partial(MODES[outer if (order - level) % 2 else inner], f)
             yield _row("exponential", order, outer, inner, float(f(0.3)), float(np.exp(0.3)))
 
 
@@ -232,7 +234,7 @@ def markdown(rows: list[Row]) -> str:
     for case, order in dict.fromkeys((row["case"], row["order"]) for row in rows):
         mine = [row for row in rows if (row["case"], row["order"]) == (case, order)]
         text = texts[case].replace("D^k", f"D^{order}")
-        confused = mine[0].get("untagged")
-        cells = [f"{row['value']:.15g}" for row in mine] + [f"{mine[0]['reference']:.15g}"]
-        lines.append(f"| {case} | {text} | " + " | ".join(cells) + f" | {'' if confused is None else f'{confused:.15g}'} |")
+        numbers = [*(row["value"] for row in mine), mine[0]["reference"], mine[0].get("untagged")]
+        cells = ["" if number is None else f"{number:.15g}" for number in numbers]
+        lines.append(f"| {case} | {text} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -18,6 +18,7 @@ LOOKS = {
     ("reverse", "forward"): ("reverse over forward", "^", COLOURS["sky"]),
     ("reverse", "reverse"): ("reverse over reverse", "D", COLOURS["blue"]),
 }
+DASHES = (0, (5, 2.5))
 NAMES = {
     "sum": "$D_x[x\\,D_y(x+y)]$",
     "product": "$D_x[x\\,D_y(x\\,y)]$",
@@ -30,21 +31,19 @@ def _answers(axes: Axes, rows: Sequence[Row]) -> list[Any]:
     handles = []
     for place, case in enumerate(NAMES):
         mine = [row for row in rows if row["case"] == case]
-        axes.plot([place - 0.36, place + 0.36], [mine[0]["reference"]] * 2, color="black", linewidth=0.9, dashes=(5, 2.5))
+        axes.hlines(mine[0]["reference"], place - 0.36, place + 0.36, colors="black", linewidth=0.9, linestyles=DASHES)
         for number, row in enumerate(mine):
             label, marker, colour = LOOKS[row["outer"], row["inner"]]
             x = place + 0.16 * (number - 1.5)
             (dot,) = axes.plot(x, row["value"], marker=marker, color=colour, linestyle="", markersize=5, label=label)
             handles.append(dot)
-        (cross,) = axes.plot(
-            place, mine[0]["untagged"], marker="x", color="black", linestyle="", markersize=7, label="untagged dual numbers"
-        )
+        (cross,) = axes.plot(place, mine[0]["untagged"], "kx", markersize=7, label="untagged dual numbers")
     axes.set_xticks(range(len(NAMES)), NAMES.values())
     axes.set_xlim(-0.6, len(NAMES) - 0.4)
     axes.set_ylim(-0.3, 3.4)
     axes.set_ylabel("value of the nested derivative")
     axes.grid(False, axis="x")
-    (right,) = axes.plot([], [], color="black", linewidth=0.9, dashes=(5, 2.5), label="right answer")
+    (right,) = axes.plot([], [], color="black", linewidth=0.9, linestyle=DASHES, label="right answer")
     return [*handles[:4], right, cross]
 
 
@@ -54,8 +53,8 @@ def _flights(axes: Axes, iterates: Sequence[float]) -> None:
         path = np.array([np.asarray(position) for position in particle.fly(w)])
         axes.plot(path[:, 0], path[:, 1], color=shades[number], label=f"$w_{number}$ = {w:.6f}")
     axes.axhline(0, color="black", linewidth=0.7)
-    axes.plot(10, 0, marker="o", color=COLOURS["vermilion"], markersize=6, linestyle="", label="fixed charge")
-    axes.plot(10, 10 - iterates[-1], marker="o", color=COLOURS["green"], markersize=6, linestyle="", label="charge moved by $w$")
+    axes.plot(10, 0, "o", color=COLOURS["vermilion"], markersize=6, label="fixed charge")
+    axes.plot(10, 10 - iterates[-1], "o", color=COLOURS["green"], markersize=6, label="charge moved by $w$")
     axes.set_xlabel("$x_1$")
     axes.set_ylabel("$x_2$")
 

@@ -132,12 +132,13 @@ def run(config: Config) -> Result:
         limits={"flops": 4, "gw": 2.5, "mults": 3},
         evaluations={"forward": "1", "reverse_recorded": "1", "fd_forward": "2", "fd_central": "2"},
     )
+    largest = f'method == "forward" and n == {sizes[-1]} and problem == "rays"'  # the others are scalar recurrences
     tape = f'slope(n, tape_bytes, problem == "ode_path" and method == "reverse" and n >= {sizes[-5]})'
     bars += [
         Bar("forward-tape", 'max(tape_bytes, method == "forward")', "==", 0),
         Bar("tape-slope-least", tape, ">=", 0.9),
         Bar("tape-slope-most", tape, "<=", 1.1),
-        Bar("time-forward", f'max(wall_ratio, method == "forward" and n == {sizes[-1]})', "<=", 12, deterministic=False),
+        Bar("time-forward", f"max(wall_ratio, {largest})", "<=", 12, deterministic=False),
         Bar("time-modes", 'min(over_cheap, method == "reverse" and n >= 32)', ">", 1, deterministic=False),
     ]
 

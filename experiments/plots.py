@@ -1,4 +1,4 @@
-"""One look for all figures: a journal's, readable in grey and by the colour-blind; everything drawn goes through here."""
+"""One look for all figures, a journal's, safe for the colour-blind: axes, theory lines, shading, legends, files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ STYLE: dict[str, Any] = {
 
 def panels(count: int, width: float = 7.2, height: float = 3.1) -> tuple[Figure, list[Axes]]:
     """A figure with `count` panels side by side, lettered a, b, ..."""
-    plt.rcParams.update(STYLE)
+    plt.rcParams.update(STYLE)  # type: ignore[arg-type]  # rc keys are literals in the stubs
     figure, axes = plt.subplots(1, count, figsize=(width, height), layout="constrained", squeeze=False)
     return figure, list(axes[0])
 
@@ -75,7 +75,9 @@ def log_log(axes: Axes, sizes: Sequence[float], x_label: str, y_label: str) -> N
     axes.set_ylabel(y_label)
 
 
-def theory(axes: Axes, xs: Sequence[float], formula: Callable[[float], float], label: str, dashes: Any = None) -> Line2D:
+def theory(
+    axes: Axes, xs: Sequence[float], formula: Callable[[float], float], label: str, dashes: Any = None
+) -> Line2D:
     """A dashed black line, named by its formula; `dashes` tells several of them apart."""
     (line,) = axes.plot(xs, [formula(x) for x in xs], color="black", linewidth=0.9, label=label, zorder=5)
     line.set_dashes(dashes or (5, 2.5))

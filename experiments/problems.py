@@ -173,7 +173,7 @@ def _rays(m: int, rng: Generator) -> Instance:
     return Instance(rays, np.float64(TIME), push(l1, l2, l3), push(np.abs(l1), np.abs(l2), np.abs(l3)))
 
 
-def _runge_kutta(field: Callable[[Any, Any], tuple[Any, Any]], a: Any, b: Any, h: float, steps: int) -> list[Any]:
+def _runge_kutta(field: Callable[[Any, Any], tuple[Any, Any]], a: Any, b: Any, h: Any, steps: int) -> list[Any]:
     """The classical fourth-order scheme for (a, b)' = field(a, b), by scalars; a after each step."""
     path = []
     for _ in range(steps):

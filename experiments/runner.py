@@ -18,7 +18,7 @@ from .console import EXTRA_HINT, Console
 from .spec import Config, Result, Spec, as_dicts
 
 
-class UnknownExperiment(Exception):
+class UnknownExperimentError(Exception):
     """The name of no experiment."""
 
 
@@ -38,7 +38,7 @@ def resolve(names: Sequence[str]) -> list[str]:
         if name != "all" and name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]!r}?" if near else "see `python -m experiments list`"
-            raise UnknownExperiment(f"no experiment is called {name!r}; {hint}")
+            raise UnknownExperimentError(f"no experiment is called {name!r}; {hint}")
         chosen += [n for n in (NAMES if name == "all" else (name,)) if n not in chosen]
     return chosen
 
@@ -116,9 +116,7 @@ def status(check: dict[str, Any], assert_time: bool) -> str:
 def show_checks(console: Console, document: dict[str, Any]) -> None:
     """The table of bars of one result."""
     judged = document["config"].get("assert_time", False)
-    rows = [
-        [c["id"], _show(c["lhs"]), f"{c['op']} {_show(c['rhs'])}", status(c, judged)] for c in document["checks"]
-    ]
+    rows = [[c["id"], _show(c["lhs"]), f"{c['op']} {_show(c['rhs'])}", status(c, judged)] for c in document["checks"]]
     title = f"{document['experiment']}: {document.get('title', '')}"
     console.table(title, ["check", "found", "bar", "result"], rows)
 
@@ -150,12 +148,12 @@ def run(names: Sequence[str], config: Config, out: Path, console: Console) -> in
 def _combined(outcomes: Sequence[Outcome], config: Config, out: Path, console: Console) -> None:
     """The picture that needs two experiments: both mode costs side by side."""
     documents = {outcome.name: outcome.document for outcome in outcomes}
-    pair = documents.get("many_to_one"), documents.get("one_to_many")
-    if not config.plot or None in pair or not have_matplotlib():
+    left, right = documents.get("many_to_one"), documents.get("one_to_many")
+    if not config.plot or left is None or right is None or not have_matplotlib():
         return
     from . import mode_cost, plots
 
-    plots.save(mode_cost.side_by_side(pair[0]["rows"], pair[1]["rows"]), out / "mode_cost")
+    plots.save(mode_cost.side_by_side(left["rows"], right["rows"]), out / "mode_cost")
     console.say(f"{out / 'mode_cost.svg'}  (many_to_one and one_to_many side by side)")
 
 

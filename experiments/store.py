@@ -13,7 +13,7 @@ from typing import Any
 from .spec import Column, Row
 
 SCHEMA = 1
-KEYS = {
+KEYS: dict[str, Any] = {
     "schema": int,
     "experiment": str,
     "claims": list,

@@ -62,7 +62,9 @@ def _svg_formula(tex: str) -> str:
     words = escape(tex.replace("-", "\N{MINUS SIGN}").replace("\\,", " ").replace("\\", ""))
     # The second tspan returns to the base line; it has to contain something to do so.
     return re.sub(
-        r"_\{(.*?)\}", '<tspan dy="4" font-size="70%" font-style="normal">\\1</tspan><tspan dy="-4">&#8203;</tspan>', words
+        r"_\{(.*?)\}",
+        '<tspan dy="4" font-size="70%" font-style="normal">\\1</tspan><tspan dy="-4">&#8203;</tspan>',
+        words,
     )
 
 
@@ -82,7 +84,9 @@ def to_svg(scene: Scene) -> str:
         """On a white ground, or the arrow would strike it through."""
         px, py = at(x, y)
         width = 7 * len(words) + 6  # digits at size 11
-        ground = f'<rect x="{float(px) - width / 2:.1f}" y="{float(py) - 8:.1f}" width="{width}" height="16" fill="white"/>'
+        ground = (
+            f'<rect x="{float(px) - width / 2:.1f}" y="{float(py) - 8:.1f}" width="{width}" height="16" fill="white"/>'
+        )
         return ground + text(x, y, escape(words), 11, 'fill="#0072B2"')
 
     parts = [
@@ -100,15 +104,13 @@ def to_svg(scene: Scene) -> str:
         )
     for node in scene.nodes:
         px, py = at(node.x, node.y)
-        parts.append(
-            f'<circle cx="{px}" cy="{py}" r="{RADIUS * UNIT:.1f}" fill="{node.colour}" stroke="#222" stroke-width="1.1"/>'
-        )
+        parts.append(f'<circle cx="{px}" cy="{py}" r="{RADIUS * UNIT:.1f}" fill="{node.colour}" stroke="#222"/>')
         parts += [
             text(node.x, node.y + 0.09, _svg_formula(node.name), 15, 'font-style="italic"'),
             text(node.x, node.y - 0.11, _svg_formula(node.formula), 11),
             text(node.x, node.y - RADIUS - 0.12, escape(node.below), 11, 'fill="#222"'),
         ]
-    parts += [label(*edge.middle(), edge.label.replace("-", "\N{MINUS SIGN}")) for edge in scene.edges]
+    parts += [label(*edge.middle(), edge.label) for edge in scene.edges]
     parts += [text((left + right) / 2, bottom + 0.16, escape(scene.caption), 11, 'fill="#444"'), "</svg>"]
     return "\n".join(parts) + "\n"
 
@@ -125,19 +127,24 @@ def to_figure(scene: Scene) -> Any:
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
     axes.set_aspect("equal")
+
+    def text(x: float, y: float, words: str, size: float, **style: Any) -> None:
+        axes.text(x, y, words, ha="center", va="center", fontsize=size, zorder=4, **style)
+
     for edge in scene.edges:
         x1, y1, x2, y2 = edge.ends()
         axes.add_patch(
             FancyArrowPatch(
-                (x1, y1), (x2, y2), arrowstyle="-|>", mutation_scale=9, color="#555555", linewidth=0.9, shrinkA=0, shrinkB=0
+                (x1, y1), (x2, y2), arrowstyle="-|>", mutation_scale=9, color="#555555", shrinkA=0, shrinkB=0
             )
         )
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
-        axes.text(*edge.middle(), edge.label.replace("-", "\N{MINUS SIGN}"), ha="center", va="center", fontsize=7.5, color="#0072B2", bbox=box, zorder=4)
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
+        text(*edge.middle(), edge.label, 7.5, color="#0072B2", bbox=ground)
     for node in scene.nodes:
-        axes.add_patch(Circle((node.x, node.y), RADIUS, facecolor=node.colour, edgecolor="#222222", linewidth=0.8, zorder=3))
-        axes.text(node.x, node.y + 0.09, f"${node.name}$", ha="center", va="center", fontsize=11, zorder=4)
-        axes.text(node.x, node.y - 0.11, f"${node.formula}$", ha="center", va="center", fontsize=8, zorder=4)
-        axes.text(node.x, node.y - RADIUS - 0.12, node.below, ha="center", va="center", fontsize=7.5)
-    axes.text((left + right) / 2, bottom + 0.16, scene.caption, ha="center", va="center", fontsize=7.5, color="#444444")
+        circle = Circle((node.x, node.y), RADIUS, facecolor=node.colour, edgecolor="#222222", linewidth=0.8, zorder=3)
+        axes.add_patch(circle)
+        text(node.x, node.y + 0.09, f"${node.name}$", 11)
+        text(node.x, node.y - 0.11, f"${node.formula}$", 8)
+        text(node.x, node.y - RADIUS - 0.12, node.below, 7.5)
+    text((left + right) / 2, bottom + 0.16, scene.caption, 7.5, color="#444444")
     return drawing

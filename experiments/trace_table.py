@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,14 @@ PUBLISHED = {"v1": 0.693, "v2": 10.0, "v3": -0.959, "v4": 10.693, "v5": 11.652}
 NAMES = ("v-1", "v0", "v1", "v2", "v3", "v4", "v5")
 SYMBOLS = {"add": "{} + {}", "subtract": "{} - {}", "multiply": "{} {}", "log": "ln {}", "sin": "sin {}"}
 # Partial derivatives of the five operations, to label the edges; the table itself comes from the tape.
-PARTIAL = {
+PARTIAL: dict[str, Callable[..., tuple[float, ...]]] = {
     "log": lambda x: (1 / x,),
     "sin": lambda x: (np.cos(x),),
     "multiply": lambda x, y: (y, x),
     "add": lambda x, y: (1.0, 1.0),
     "subtract": lambda x, y: (1.0, -1.0),
 }
-PLACES = {"v-1": (0, 2), "v0": (0, 0), "v1": (1.6, 2.4), "v2": (1.6, 1.2), "v3": (1.6, -0.2), "v4": (3.2, 1.7), "v5": (4.8, 0.8)}
+PLACES = dict(zip(NAMES, ((0, 2), (0, 0), (1.6, 2.4), (1.6, 1.2), (1.6, -0.2), (3.2, 1.7), (4.8, 0.8)), strict=True))
 
 
 def f(x1: Any, x2: Any) -> Any:
@@ -182,6 +183,8 @@ def _scene(rows: list[Row], edges: list[tuple[int, int, float]]) -> Scene:
         below = f"value {row['value']:.4g}, adjoint {row['adjoint']:.4g}".replace("-", "\N{MINUS SIGN}")
         formula = _tex(row["expression"]).replace("} v", r"}\,v")  # a product needs its gap in either renderer
         drawn.append(Node(_tex(row["node"]), formula, below, *PLACES[row["node"]], colours.get(kind, "#E4EEF7")))
-    arrows = [Edge(drawn[start], drawn[end], f"{carried:.4g}") for start, end, carried in edges]
-    caption = "arrows: evaluation; blue: the adjoint each edge carries back (sum over the edges leaving a node = its adjoint)"
+    arrows = [
+        Edge(drawn[start], drawn[end], f"{carried:.4g}".replace("-", "\N{MINUS SIGN}")) for start, end, carried in edges
+    ]
+    caption = "arrows: evaluation; blue: the adjoint an edge carries back (they add up over the edges leaving a node)"
     return Scene(drawn, arrows, caption)

@@ -193,7 +193,7 @@ def test_without_matplotlib_and_rich(
 def test_program_in_a_process_of_its_own(tmp_path: Path) -> None:
     """The real thing: thread variables are set before NumPy is there, and nothing is written elsewhere."""
     environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
-    command = [sys.executable, "-m", "experiments", "run", "trace_table", "--quick", "--no-plot", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "experiments", "run", "trace_table", "--no-plot", "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert set(document(tmp_path, "trace_table")["environment"]["threads"].values()) == {"1"}
