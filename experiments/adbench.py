@@ -59,7 +59,7 @@ COLUMNS = (
     Column("operations", "operations recorded by one evaluation of f"),
     Column("flops_per_op", "flops of f per recorded operation", "flops"),
     Column("flops_ratio", "Work(gradient) / Work(f), all sweeps counted, weighting flops"),
-    Column("tape_bytes", "bytes of all tapes alive once f is evaluated", "B"),
+    Column("tape_bytes", "arrays held by all tapes alive once f is evaluated", "B"),
     Column("value_error", "absolute distance from the benchmark's expected value"),
     Column("gradient_error", "largest absolute distance from the benchmark's expected gradient"),
     Column("complex_step_error", "largest relative distance from the complex step over the coordinates compared"),
@@ -131,7 +131,7 @@ def _gradient_rows(case: Case, config: Config) -> list[Row]:
     base = cost.evaluation.weigh("flops")
     rows = []
     for mode, sweeps, timed, work, found, sweep in (
-        ("reverse", 1, 1, once + cost.adjoint, gradient[picked], lambda g: dt.grad(g)(x)),
+        ("reverse", 1, 1, once + cost.adjoint, gradient[picked], lambda g: measure.record(g, x)),
         ("forward", x.size, count, once + cost.tangent * x.size, pushed, lambda g: dt.jvp(g, (x,), (directions[0],))),
     ):
         seconds = times[mode].seconds * sweeps / timed

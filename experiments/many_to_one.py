@@ -10,7 +10,7 @@ import dualtape as dt
 from dualtape import inspect
 
 from . import measure, modes
-from .modes import Method
+from .modes import Method, unit
 from .problems import MANY_TO_ONE, Instance
 from .spec import Bar, Claim, Config, Result, Row, Spec
 
@@ -52,15 +52,6 @@ SPEC = Spec(
     ),
 )
 
-SAMPLE = 64  # directions checked and timed where there are many; the cost of the rest is the same
-ALL_UPTO = 256  # below this size every direction is checked
-
-
-def unit(n: int, i: int) -> Any:
-    direction = np.zeros(n)
-    direction[i] = 1.0
-    return direction
-
 
 def forward_entries(f: Any, x: Any, indices: Any) -> Any:
     """Entries of the gradient, one forward sweep each."""
@@ -76,14 +67,13 @@ def linearised_entries(f: Any, x: Any, indices: Any) -> Any:
 def _methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
     f, x = instance.f, instance.x
     n = x.size
-    timed = np.arange(min(n, 16 if quick else SAMPLE))
-    checked = np.arange(n) if n <= ALL_UPTO else np.linspace(0, n - 1, SAMPLE).astype(int)
+    timed, checked = modes.timed(n, cost, quick), modes.sampled(n)
     once = cost.evaluation + cost.partials
 
     calls = {name: measure.Counted(f) for name in ("reverse", "forward", "forward_linearised")}
     gradient = np.asarray(dt.grad(calls["reverse"])(x))
     by_sweeps = forward_entries(calls["forward"], x, checked)
-    by_pushes = linearised_entries(calls["forward_linearised"], x, np.arange(n))
+    by_pushes = linearised_entries(calls["forward_linearised"], x, checked)
     return [
         Method(
             "reverse",
@@ -93,7 +83,7 @@ def _methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
             derivative=gradient,
             timed=lambda: dt.grad(f)(x),
             timed_sweeps=1,
-            tape_bytes=measure.live_tape_bytes(lambda g: dt.grad(g)(x), f),
+            recording=lambda g: measure.record(g, x),
         ),
         Method(
             "forward",
@@ -104,7 +94,7 @@ def _methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
             entries=checked,
             timed=lambda: forward_entries(f, x, timed),
             timed_sweeps=timed.size,
-            tape_bytes=measure.live_tape_bytes(lambda g: dt.jvp(g, (x,), (unit(n, 0),)), f),
+            recording=lambda g: dt.jvp(g, (x,), (unit(n, 0),)),
         ),
         Method(
             "forward_linearised",
@@ -112,9 +102,9 @@ def _methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
             evaluations=calls["forward_linearised"].calls,
             work=once + cost.tangent * n,
             derivative=by_pushes,
+            entries=checked,
             timed=lambda: linearised_entries(f, x, timed),
             timed_sweeps=timed.size,
-            tape_bytes=measure.live_tape_bytes(lambda g: dt.linearize(g, x), f),
         ),
         *modes.difference_methods(instance, cost, timed_sweeps=timed.size),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -169,15 +170,13 @@ def complex_step(f: Function, x: Array, index: int, step: float = 1e-200) -> flo
 # Tapes.
 
 
-def recorded(f: Function, x: Any) -> tuple[int, int]:
-    """Operations and bytes on the tape after f(x) has been recorded, ready for the reverse sweep."""
+def record(f: Function, x: Any) -> Any:
+    """Record f(x) on a tape, ready for the reverse sweep."""
+    x = dt.constant(x)
     with dt.GradientTape() as tape:
-        x = dt.constant(x)
         tape.watch(x)
-        y = f(x)
-    operations, held = len(tape), tape.nbytes
-    del y
-    return operations, int(held)
+        f(x)
+    return tape
 
 
 def live_tape_bytes(sweep: Callable[[Function], object], f: Function) -> int:
@@ -192,3 +191,25 @@ def live_tape_bytes(sweep: Callable[[Function], object], f: Function) -> int:
 
     sweep(probed)
     return max(held)
+
+
+def memory(sweep: Callable[[Function], object], f: Function) -> int:
+    """Bytes of everything Python holds more, at the moment `f` has been evaluated inside `sweep(f)`, than before it.
+
+    Unlike the bytes of a tape these include the Python objects, and are a measurement.
+    """
+    held: list[int] = []
+
+    def probed(*args: Any) -> Any:
+        value = f(*args)
+        held.append(tracemalloc.get_traced_memory()[0])
+        return value
+
+    sweep(f)  # what is made once and kept, such as caches, is not what is asked for
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        sweep(probed)
+    finally:
+        tracemalloc.stop()
+    return max(held) - before

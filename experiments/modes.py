@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from . import measure
 from .problems import Instance, Problem
 from .spec import Bar, Column, Config, Row
 
+SAMPLE = 32  # entries checked where there are many, and sweeps timed: the others cost the same
+TIMED_OPERATIONS = 10_000  # at most so many operations are swept inside the clock, in as many sweeps as that makes
+MEMORY_OPERATIONS = 10_000  # tracing the memory of longer programs takes too long
 WEIGHTINGS = ("flops", "gw", "mults")
 
 COLUMNS = (
@@ -22,12 +27,13 @@ COLUMNS = (
     Column("work", "arithmetic for the whole derivative", "flops"),
     *(Column(f"{w}_ratio", f"Work(derivative) / Work(f), weighting {w}") for w in WEIGHTINGS),
     Column("flops_per_op", "flops of f per recorded operation", "flops"),
-    Column("tape_bytes", "bytes of all tapes alive once f is evaluated", "B"),
+    Column("tape_bytes", "arrays held by all tapes alive once f is evaluated", "B"),
     Column("entries_checked", "entries of the derivative compared with the closed form"),
     Column("error", "Frobenius norm of the error relative to the closed form's"),
     Column("error_to_value", "largest error relative to the larger of |f| and the largest entry"),
     Column("scaled_error", "largest error over eps times the sum of absolute path products"),
     Column("timed_sweeps", "sweeps inside the clock; the time is scaled to all"),
+    Column("memory", "everything Python holds more than before, once f is evaluated", "B", deterministic=False),
     Column("f_seconds", "wall time of f", "s", deterministic=False),
     Column("seconds", "wall time of the whole derivative", "s", deterministic=False),
     Column("wall_ratio", "time of the derivative over time of f", deterministic=False),
@@ -50,7 +56,7 @@ class Method:
     derivative: Any
     timed: Callable[[], object]
     timed_sweeps: int
-    tape_bytes: int = 0
+    recording: Callable[[Any], object] | None = None  # f -> one sweep of it, to see what is held for it
     entries: Any = None
 
 
@@ -76,7 +82,6 @@ def rows_of(
             "operations": cost.nodes,
             "work": method.work.weigh("flops"),
             "flops_per_op": cost.evaluation.weigh("flops") / cost.nodes,
-            "tape_bytes": method.tape_bytes,
             "entries_checked": reference.size,
             "error": measure.relative_error(method.derivative, reference),
             "error_to_value": measure.error_to_value(method.derivative, reference, value),
@@ -87,6 +92,10 @@ def rows_of(
             "wall_ratio": seconds / f_seconds,
             "over_cheap": seconds / times[methods[0].name].seconds,
         }
+        if method.recording is not None:
+            row["tape_bytes"] = measure.live_tape_bytes(method.recording, instance.f)
+            if cost.nodes <= MEMORY_OPERATIONS:
+                row["memory"] = measure.memory(method.recording, instance.f)
         for w in WEIGHTINGS:
             row[f"{w}_ratio"] = ratio(method.work, cost.evaluation, w)
         rows.append(row)
@@ -97,6 +106,23 @@ def ratio(work: Any, base: Any, weighting: str) -> float | None:
     """Work over Work; None where the base has none at all (a weighting that does not see its operations)."""
     under = base.weigh(weighting)
     return float(work.weigh(weighting) / under) if under else None
+
+
+def unit(n: int, i: int) -> Any:
+    """The i-th direction of n."""
+    direction = np.zeros(n)
+    direction[i] = 1.0
+    return direction
+
+
+def sampled(n: int) -> Any:
+    """Which of n entries are checked: all, or a sample that includes both ends."""
+    return np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+
+
+def timed(n: int, cost: Any, quick: bool) -> Any:
+    """Which of n entries have their sweeps timed."""
+    return np.arange(max(1, min(n, 4 if quick else SAMPLE, TIMED_OPERATIONS // cost.nodes)))
 
 
 def difference_methods(instance: Instance, cost: Any, timed_sweeps: int) -> list[Method]:

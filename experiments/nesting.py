@@ -61,6 +61,8 @@ COLUMNS = (
     Column("explained", "1 if the tape says why there is none"),
 )
 
+Derivative = Callable[[Callable[[Any], Any], Any], Any]
+
 PARTICLE_4_STEPS = -0.266523434156999
 PARTICLE_REPORTED = -0.266521
 
@@ -75,9 +77,14 @@ def reverse(f: Callable[[Any], Any], x: Any) -> Any:
     return dt.grad(f)(x)
 
 
+def both(derivative: Derivative, f: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
+    """f(x) and f'(x) from one sweep in the mode of `derivative`."""
+    value, slope = dt.jvp(f, (x,), (1.0,)) if derivative is forward else dt.value_and_grad(f)(x)
+    return value, slope
+
+
 MODES = {"forward": forward, "reverse": reverse}
 PAIRS = [(outer, inner) for outer in MODES for inner in MODES]
-Derivative = Callable[[Callable[[Any], Any], Any], Any]
 
 
 @dataclass(frozen=True)
@@ -190,11 +197,17 @@ def _exponential_rows() -> Iterator[Row]:
             yield _row("exponential", order, outer, inner, float(f(0.3)), float(np.exp(0.3)))
 
 
+def _fly(outer: Derivative, inner: Derivative) -> list[float]:
+    """Newton's iterates for the particle; the force inside is a reverse-mode gradient in any case."""
+    return particle.newton(lambda w: both(outer, lambda w: inner(particle.landing, w), w))
+
+
 def run(config: Config) -> Result:
     rows = [*_case_rows(), *_leaked_rows(), *_exponential_rows()]
     flights = {}
-    for outer, inner in config.track(PAIRS, SPEC.name):
-        flights[outer, inner] = particle.newton(MODES[outer], MODES[inner])
+    pairs = PAIRS[:1] if config.quick else PAIRS  # forward over forward is what was reported
+    for outer, inner in config.track(pairs, SPEC.name):
+        flights[outer, inner] = _fly(MODES[outer], MODES[inner])
         rows.append(_row("particle", 3, outer, inner, flights[outer, inner][-1], PARTICLE_4_STEPS))
     bars = [
         Bar("exact", f"max(error, {' or '.join(f'case == {name!r}' for name in EXACT)})", "==", 0),
@@ -208,7 +221,7 @@ def run(config: Config) -> Result:
         Bar("particle-reported", f'max(abs(value - ({PARTICLE_REPORTED})), case == "particle")', "<=", 0.01),
         Bar("bug-shown-sum", 'max(abs(untagged - 2), case == "sum")', "==", 0),
         Bar("bug-shown-product", 'max(abs(untagged - 3), case == "product")', "==", 0),
-        Bar("combinations", "count(error >= 0)", "==", 4 * (len(CASES) + 1 + 6 + 1)),
+        Bar("combinations", "count(error >= 0)", "==", 4 * (len(CASES) + 1 + 6) + len(pairs)),
     ]
 
     def draw() -> Any:

@@ -10,7 +10,7 @@ import dualtape as dt
 from dualtape import inspect
 
 from . import measure, modes
-from .modes import Method
+from .modes import Method, unit
 from .problems import ONE_TO_MANY, Instance
 from .spec import Bar, Claim, Config, Result, Row, Spec
 
@@ -46,16 +46,6 @@ SPEC = Spec(
     ),
 )
 
-SAMPLE = 16  # outputs whose reverse sweeps are checked where there are many
-ALL_UPTO = 64  # up to this size every output is checked
-TIMED_OPERATIONS = 20_000  # so many operations are swept inside the clock, in as many sweeps as that makes
-
-
-def unit(m: int, i: int) -> Any:
-    cotangent = np.zeros(m)
-    cotangent[i] = 1.0
-    return cotangent
-
 
 def fresh_entries(f: Any, t: Any, m: int, indices: Any) -> Any:
     """Entries of the derivative, each from a tape of its own."""
@@ -68,10 +58,9 @@ def recorded_entries(f: Any, t: Any, m: int, indices: Any) -> Any:
     return np.array([float(pullback(unit(m, i))[0]) for i in indices])
 
 
-def _methods(instance: Instance, cost: Any, m: int) -> list[Method]:
+def _methods(instance: Instance, cost: Any, m: int, quick: bool) -> list[Method]:
     f, t = instance.f, instance.x
-    timed = np.arange(max(1, min(m, 64, TIMED_OPERATIONS // cost.nodes)))
-    checked = np.arange(m) if m <= ALL_UPTO else np.linspace(0, m - 1, SAMPLE).astype(int)
+    timed, checked = modes.timed(m, cost, quick), modes.sampled(m)
     once = cost.evaluation + cost.partials
     seed = np.float64(1.0)
 
@@ -79,7 +68,6 @@ def _methods(instance: Instance, cost: Any, m: int) -> list[Method]:
     _, derivative = dt.jvp(calls["forward"], (t,), (seed,))
     fresh = fresh_entries(calls["reverse"], t, m, checked)
     recorded = recorded_entries(calls["reverse_recorded"], t, m, checked)
-    reverse_bytes = measure.live_tape_bytes(lambda g: dt.vjp(g, t), f)
     return [
         Method(
             "forward",
@@ -89,7 +77,7 @@ def _methods(instance: Instance, cost: Any, m: int) -> list[Method]:
             derivative=np.asarray(derivative),
             timed=lambda: dt.jvp(f, (t,), (seed,)),
             timed_sweeps=1,
-            tape_bytes=measure.live_tape_bytes(lambda g: dt.jvp(g, (t,), (seed,)), f),
+            recording=lambda g: dt.jvp(g, (t,), (seed,)),
         ),
         Method(
             "reverse",
@@ -100,7 +88,7 @@ def _methods(instance: Instance, cost: Any, m: int) -> list[Method]:
             entries=checked,
             timed=lambda: fresh_entries(f, t, m, timed),
             timed_sweeps=timed.size,
-            tape_bytes=reverse_bytes,
+            recording=lambda g: measure.record(g, t),
         ),
         Method(
             "reverse_recorded",
@@ -111,7 +99,6 @@ def _methods(instance: Instance, cost: Any, m: int) -> list[Method]:
             entries=checked,
             timed=lambda: recorded_entries(f, t, m, timed),
             timed_sweeps=timed.size,
-            tape_bytes=reverse_bytes,
         ),
         *modes.difference_methods(instance, cost, timed_sweeps=1),
     ]
@@ -123,7 +110,7 @@ def run(config: Config) -> Result:
     for problem, m in config.track([(p, m) for p in ONE_TO_MANY for m in p.among(sizes)], SPEC.name):
         instance = problem.make(m, config.rng(f"{SPEC.name}/{problem.name}/{m}"))
         cost = inspect.cost(instance.f, instance.x)
-        rows += modes.rows_of(problem, m, instance, cost, _methods(instance, cost, m), config)
+        rows += modes.rows_of(problem, m, instance, cost, _methods(instance, cost, m, config.quick), config)
     bars = modes.bars(
         ONE_TO_MANY,
         sizes,

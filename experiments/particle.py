@@ -41,12 +41,10 @@ def landing(w: Any) -> Any:
     return np.square(before[0] + share * (after[0] - before[0]))
 
 
-def newton(derivative_outer: Callable[..., Any], derivative_inner: Callable[..., Any]) -> list[float]:
-    """Newton's iterates for a stationary landing, from 0; each derivative maps (f, x) to f'(x)."""
+def newton(derivatives: Callable[[float], tuple[Any, Any]]) -> list[float]:
+    """Newton's iterates from 0 for a stationary landing; `derivatives` maps w to its first and second derivative."""
     iterates = [0.0]
     for _ in range(NEWTON_STEPS):
-        w = iterates[-1]
-        first = derivative_inner(landing, w)
-        second = derivative_outer(lambda w: derivative_inner(landing, w), w)
-        iterates.append(w - float(first) / float(second))
+        first, second = derivatives(iterates[-1])
+        iterates.append(iterates[-1] - float(first) / float(second))
     return iterates
