@@ -67,7 +67,7 @@ def linearised_entries(f: Any, x: Any, indices: Any) -> Any:
 def _methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
     f, x = instance.f, instance.x
     n = x.size
-    timed, checked = modes.timed(n, cost, quick), modes.sampled(n)
+    timed, checked = modes.timed(n, cost, quick), modes.sampled(n, cost)
     once = cost.evaluation + cost.partials
 
     calls = {name: measure.Counted(f) for name in ("reverse", "forward", "forward_linearised")}

@@ -189,7 +189,11 @@ def live_tape_bytes(sweep: Callable[[Function], object], f: Function) -> int:
         held.append(sum(int(tape.nbytes) for tape in tapes))
         return value
 
-    sweep(probed)
+    gc.freeze()  # what is there already is not searched: it is much, and none of it is a tape of this sweep
+    try:
+        sweep(probed)
+    finally:
+        gc.unfreeze()
     return max(held)
 
 
@@ -205,7 +209,6 @@ def memory(sweep: Callable[[Function], object], f: Function) -> int:
         held.append(tracemalloc.get_traced_memory()[0])
         return value
 
-    sweep(f)  # what is made once and kept, such as caches, is not what is asked for
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -247,7 +247,8 @@ def markdown(rows: list[Row]) -> str:
     for case, order in dict.fromkeys((row["case"], row["order"]) for row in rows):
         mine = [row for row in rows if (row["case"], row["order"]) == (case, order)]
         text = texts[case].replace("D^k", f"D^{order}")
-        numbers = [*(row["value"] for row in mine), mine[0]["reference"], mine[0].get("untagged")]
+        found = {(row["outer"], row["inner"]): row["value"] for row in mine}
+        numbers = [*map(found.get, PAIRS), mine[0]["reference"], mine[0].get("untagged")]
         cells = ["" if number is None else f"{number:.15g}" for number in numbers]
         lines.append(f"| {case} | {text} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

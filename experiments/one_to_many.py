@@ -60,7 +60,7 @@ def recorded_entries(f: Any, t: Any, m: int, indices: Any) -> Any:
 
 def _methods(instance: Instance, cost: Any, m: int, quick: bool) -> list[Method]:
     f, t = instance.f, instance.x
-    timed, checked = modes.timed(m, cost, quick), modes.sampled(m)
+    timed, checked = modes.timed(m, cost, quick), modes.sampled(m, cost)
     once = cost.evaluation + cost.partials
     seed = np.float64(1.0)
 
