@@ -48,29 +48,29 @@ def _sample(call: Callable[[], object], repeats: int) -> float:
             gc.enable()
 
 
-def _repeats(call: Callable[[], object], least: float) -> int:
-    """The smallest power of two of calls that lasts longer than `least` seconds."""
+def _repeats(call: Callable[[], object], least: float) -> tuple[int, float]:
+    """The smallest power of two of calls that lasts longer than `least` seconds, and what it lasted."""
     repeats = 1
-    while _sample(call, repeats) <= least:
+    while (seconds := _sample(call, repeats)) <= least:
         repeats *= 2
-    return repeats
+    return repeats, seconds
 
 
 def interleaved(calls: Mapping[str, Callable[[], object]], quick: bool, limit: float) -> dict[str, Timing]:
     """Time several calls in turns (f, g, f, g, ...), so that a disturbance meets all of them and ratios stay fair.
 
-    Stops after 15 rounds (quick: 3) or after `limit` seconds, but not before one round is complete.
+    Stops after 15 rounds (quick: 3) or after `limit` seconds; finding the number of repeats is the first round.
     """
     least, rounds = (1e-3, 3) if quick else (1e-2, 15)
     start = time.perf_counter()
-    repeats = {name: _repeats(call, least) for name, call in calls.items()}
-    best = dict.fromkeys(calls, np.inf)
-    done = 0
-    while done < rounds and (done == 0 or time.perf_counter() - start < limit):
+    first = {name: _repeats(call, least) for name, call in calls.items()}
+    best = {name: seconds for name, (_, seconds) in first.items()}
+    done = 1
+    while done < rounds and time.perf_counter() - start < limit:
         for name, call in calls.items():
-            best[name] = min(best[name], _sample(call, repeats[name]) / repeats[name])
+            best[name] = min(best[name], _sample(call, first[name][0]))
         done += 1
-    return {name: Timing(best[name], repeats[name], done) for name in calls}
+    return {name: Timing(best[name] / repeats, repeats, done) for name, (repeats, _) in first.items()}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -39,11 +39,11 @@ def _sizes(rows: Sequence[Row]) -> list[int]:
     return sorted({row["n"] for row in rows})
 
 
-def _lines(axes: Axes, rows: Sequence[Row], quantity: str) -> None:
+def _lines(axes: Axes, rows: Sequence[Row], quantity: str, methods: Sequence[str]) -> None:
     """A line a problem and method: colour says the method, marker the problem."""
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     for number, problem in enumerate(problems):
-        for method in dict.fromkeys(row["method"] for row in rows):
+        for method in methods:
             mine = [row for row in rows if row["problem"] == problem and row["method"] == method]
             axes.plot(
                 [row["n"] for row in mine],
@@ -71,53 +71,44 @@ def _overhead_size(rows: Sequence[Row]) -> float:
 def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Figure:
     """Work ratio (left) and wall-clock ratio (right) of every method and problem."""
     drawing, (work, wall) = plots.panels(2, height=4.5)
-    sizes = _sizes(rows)
+    sizes, methods = _sizes(rows), list(dict.fromkeys(row["method"] for row in rows))
     for axes, quantity, label in (
         (work, "flops_ratio", "Work(derivative) / Work(f)   [flops]"),
         (wall, "wall_ratio", "time(derivative) / time(f)"),
     ):
         plots.log_log(axes, sizes, x_label, label)
-        _lines(axes, rows, quantity)
+        _lines(axes, rows, quantity, methods)
     dashed = [plots.theory(work, sizes, t.formula, t.label, t.dashes) for t in theories]
     work.set_title("a   counted operations")
     wall.set_title("b   wall clock")
     shade = plots.shade_overhead(wall, _overhead_size(rows))
-    methods = [Line2D([], [], color=LOOKS[m][1], label=LOOKS[m][0]) for m in dict.fromkeys(r["method"] for r in rows)]
-    problems = [
+    colours = [Line2D([], [], color=LOOKS[method][1], label=LOOKS[method][0]) for method in methods]
+    markers = [
         Line2D([], [], color="0.35", linestyle="", marker=MARKERS[i], label=name)
         for i, name in enumerate(dict.fromkeys(r["problem"] for r in rows))
     ]
-    plots.legend_below(drawing, [*methods, *problems, *dashed, *([shade] if shade else [])], columns=3)
+    plots.legend_below(drawing, [*colours, *markers, *dashed, *([shade] if shade else [])], columns=3)
     return drawing
-
-
-def _band(axes: Axes, rows: Sequence[Row], method: str) -> None:
-    """Median over the problems, and their range as a band."""
-    sizes = _sizes(rows)
-    values = [[row["flops_ratio"] for row in rows if row["n"] == n and row["method"] == method] for n in sizes]
-    label, colour = LOOKS[method]
-    axes.fill_between(sizes, [min(v) for v in values], [max(v) for v in values], color=colour, alpha=0.18, linewidth=0)
-    axes.plot(sizes, [median(v) for v in values], color=colour, marker="o", label=label)
 
 
 def side_by_side(many_to_one: Sequence[Row], one_to_many: Sequence[Row]) -> Figure:
     """The front page: which mode is cheap depends on which end of the function is narrow."""
     drawing, both = plots.panels(2, height=3.5)
     halves = (
-        (many_to_one, "inputs n", "gradient of  R$^n$ → R", ("reverse", "forward")),
-        (one_to_many, "outputs m", "derivative of  R → R$^m$", ("forward", "reverse")),
+        (many_to_one, "inputs n", "gradient of  R$^n$ → R"),
+        (one_to_many, "outputs m", "derivative of  R → R$^m$"),
     )
-    top = max(row["flops_ratio"] for row in (*many_to_one, *one_to_many) if row["method"] in LOOKS)
-    for letter, axes, (rows, x_label, title, methods) in zip("ab", both, halves, strict=True):
+    modes = ("forward", "reverse")
+    top = max(row["flops_ratio"] for row in (*many_to_one, *one_to_many) if row["method"] in modes)
+    for letter, axes, (rows, x_label, title) in zip("ab", both, halves, strict=True):
         sizes = _sizes(rows)
         plots.log_log(axes, sizes, x_label, "Work(derivative) / Work(f)   [flops]")
-        for method in methods:
-            _band(axes, rows, method)
+        _lines(axes, rows, "flops_ratio", modes)
         axes.set_ylim(0.8, top * 1.6)
         axes.set_title(f"{letter}   {title}")
     left, right = both
     limit = plots.theory(left, _sizes(many_to_one), lambda n: 5, "5: bound, reverse sweep")
     other = plots.theory(right, _sizes(one_to_many), lambda m: 4, "4: bound, forward sweep", dashes=(1.5, 1.5))
-    forward, reverse = (Line2D([], [], color=c, marker="o", label=t) for t, c in (LOOKS["forward"], LOOKS["reverse"]))
-    plots.legend_below(drawing, [forward, reverse, limit, other], columns=4)
+    colours = [Line2D([], [], color=LOOKS[m][1], label=f"{LOOKS[m][0]}, a line a problem") for m in modes]
+    plots.legend_below(drawing, [*colours, limit, other], columns=4)
     return drawing

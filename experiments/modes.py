@@ -14,7 +14,7 @@ from .spec import Bar, Column, Config, Row
 
 SAMPLE = 32  # entries checked where there are many, and sweeps timed: the others cost the same
 TIMED_OPERATIONS = 10_000  # at most so many operations are swept inside the clock, in as many sweeps as that makes
-CHECKED_OPERATIONS = 50_000  # likewise for the sweeps that check the derivative, but four at least
+CHECKED_OPERATIONS = 50_000  # likewise for the sweeps that check the derivative, but two at least
 MEMORY_OPERATIONS = 3_000  # tracing the memory of longer programs takes too long
 WEIGHTINGS = ("flops", "gw", "mults")
 
@@ -118,7 +118,7 @@ def unit(n: int, i: int) -> Any:
 
 def sampled(n: int, cost: Any) -> Any:
     """Which of n entries are checked: all, or a sample that includes both ends."""
-    return np.unique(np.linspace(0, n - 1, min(n, SAMPLE, max(4, CHECKED_OPERATIONS // cost.nodes))).astype(int))
+    return np.unique(np.linspace(0, n - 1, min(n, SAMPLE, max(2, CHECKED_OPERATIONS // cost.nodes))).astype(int))
 
 
 def timed(n: int, cost: Any, quick: bool) -> Any:

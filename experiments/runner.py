@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,7 +73,7 @@ def run_one(name: str, config: Config, out: Path) -> dict[str, Any]:
     folder = out / name
     for stale in ("result.json", "result.csv", "figure.svg", "figure.png"):
         (folder / stale).unlink(missing_ok=True)  # a run that breaks down must not leave the last one's files
-    started, clock = datetime.now(timezone.utc), time.perf_counter()
+    started, clock = datetime.now(UTC), time.perf_counter()
     result: Result = module.run(config)
     rows = store.tidy(result.rows, result.columns)
     checks = [bars.judge(bar, rows) for bar in result.bars]
