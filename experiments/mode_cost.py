@@ -109,6 +109,6 @@ def side_by_side(many_to_one: Sequence[Row], one_to_many: Sequence[Row]) -> Figu
     left, right = both
     limit = plots.theory(left, _sizes(many_to_one), lambda n: 5, "5: bound, reverse sweep")
     other = plots.theory(right, _sizes(one_to_many), lambda m: 4, "4: bound, forward sweep", dashes=(1.5, 1.5))
-    colours = [Line2D([], [], color=LOOKS[m][1], label=f"{LOOKS[m][0]}, a line a problem") for m in modes]
+    colours = [Line2D([], [], color=LOOKS[m][1], label=LOOKS[m][0]) for m in modes]
     plots.legend_below(drawing, [*colours, limit, other], columns=4)
     return drawing

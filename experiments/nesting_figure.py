@@ -36,7 +36,7 @@ def _answers(axes: Axes, rows: Sequence[Row]) -> list[Any]:
     axes.set_xticks(range(len(NAMES)), NAMES.values())
     axes.set_xlim(-0.6, len(NAMES) - 0.4)
     axes.set_ylim(-0.3, 3.4)
-    axes.set_xlabel("inner function $g$ of  $D_x[\\,x\\,D_y\\,g\\,]$,  and the shift operator applied twice")
+    axes.set_xlabel("$g$ in  $D_x[\\,x\\,D_y\\,g\\,]$;  the shift twice")
     axes.set_ylabel("value")
     axes.grid(False, axis="x")
     (right,) = axes.plot([], [], color="black", linewidth=0.9, linestyle=DASHES, label="right answer")
