@@ -1,0 +1,75 @@
+"""The command line: parse, set the thread variables before NumPy can be imported, hand over to the runner."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import console as consoles
+from . import environment
+from .spec import Config
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m experiments",
+        description="Run the experiments and judge their bars.",
+        epilog="Exit status: 0 every deterministic bar holds, 1 one does not, 2 something broke.",
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", help="name the experiments, their claims and sources")
+    run = commands.add_parser("run", help="run experiments by name, or all")
+    run.add_argument("names", nargs="+", metavar="NAME", help="an experiment, or `all`")
+    run.add_argument("--quick", action="store_true", help="the same bars on smaller grids, at most 5 s each")
+    run.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default %(default)s)")
+    run.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="default: %(default)s/")
+    run.add_argument("--no-plot", action="store_true", help="write no figures")
+    run.add_argument("--assert-time", action="store_true", help="judge the wall-clock bars as well")
+    run.add_argument(
+        "--threads",
+        type=int,
+        nargs="?",
+        const=0,
+        default=1,
+        metavar="N",
+        help="BLAS threads (default 1; without a number: leave the choice to the libraries)",
+    )
+    check = commands.add_parser("check", help="re-evaluate the bars of a result file from the file alone")
+    check.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a result.json")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    if options.command == "run":
+        if options.seed < 0:
+            parser().error("--seed must not be negative")
+        environment.set_threads(options.threads or None)
+    # Only now: the runner is the first to import NumPy.
+    from . import runner, store
+
+    console = consoles.make()
+    if console.hint:
+        console.say(console.hint)
+    try:
+        if options.command == "list":
+            runner.listing(console)
+            return 0
+        if options.command == "check":
+            return max(runner.check(path, console) for path in options.files)
+        config = Config(
+            quick=options.quick,
+            seed=options.seed,
+            plot=not options.no_plot,
+            assert_time=options.assert_time,
+            threads=options.threads or None,
+            track=console.track,
+        )
+        return runner.run(runner.resolve(options.names), config, options.out, console)
+    except (runner.UnknownExperimentError, store.StoreError) as error:
+        console.error(f"error: {error}")
+        return 2
+    except OSError as error:
+        console.error(f"error: {error.strerror}: {error.filename}")
+        return 2
