@@ -109,11 +109,11 @@ def publish(row: Row, call: Any, keys: Sequence[Any], doc: str | None) -> Any:
 
 
 def describe(row: Row) -> str:
-    """The docstring of an operation that stands for a NumPy function."""
-    text = getattr(row.kernel, "__doc__", None) or ""
-    lines = [line.strip() for line in text.splitlines()]
-    summary = next((line for line in lines if line and not line.startswith(f"{row.kernel.__name__}(")), row.name)
-    return f"{summary}\n\nNumPy's ``{row.kernel.__name__}``, differentiable in both modes ({row.kind})."
+    """The docstring of an operation that stands for a NumPy or SciPy function of the same arguments."""
+    return (
+        f"``{row.name}``, differentiable in both modes ({row.kind}).\n\n"
+        f"Takes arrays and Tensors as NumPy's or SciPy's function of the name does; returns a Tensor.\n"
+    )
 
 
 # ------------------------------------------------------------------ elementwise
@@ -260,11 +260,17 @@ class Binary(Row):
         nodes = (x, y, out)
         by_x, by_y = self.sides
         value = out.value
-        # A Python number changes neither shape nor dtype of the other operand.
-        e = (by_x, i, None if y.__class__ in PLAIN else fit(x.value, value), by_x.keep(nodes)) if i else None
-        if not j:
-            return e
-        f = (by_y, j, None if x.__class__ in PLAIN else fit(y.value, value), by_y.keep(nodes))
+        shape, dtype = value.shape, value.dtype
+        e: Any = None
+        if i:
+            v = x.value
+            like = None if v.dtype is dtype and v.shape == shape else fit(v, value)
+            e = (by_x, i, like, by_x.keep(nodes))
+            if not j:
+                return e
+        v = y.value
+        like = None if v.dtype is dtype and v.shape == shape else fit(v, value)
+        f = (by_y, j, like, by_y.keep(nodes))
         return (self, e, f) if i else f
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,7 +52,9 @@ def _walk(value: Any, leaves: list[Any]) -> Rebuild:
         parts = [_walk(v, leaves) for v in value]
         sequence = list if isinstance(value, list) else tuple
         return lambda it: sequence([part(it) for part in parts])
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if not is_leaf(value):
+        import dataclasses  # only where it is needed: its import takes time
+
         names = [f.name for f in dataclasses.fields(value)]
         parts = [_walk(getattr(value, n), leaves) for n in names]
         # replace() runs the class's own __init__, as for any new value of it

@@ -355,6 +355,6 @@ def finished(c: Any, source: Any, zero: bool) -> Any:
         return constant(np.zeros(source.shape, source.dtype))
     if c.__class__ is Tensor:
         return c
-    if c.__class__ is np.ndarray and 0 in c.strides:
+    if c.__class__ is np.ndarray and c.base is not None and 0 in c.strides:
         c = np.ascontiguousarray(c) if c.ndim else c[()]
     return tensor(c)

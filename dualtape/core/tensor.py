@@ -256,7 +256,13 @@ def wrap(node: Node) -> Tensor:
 
 def tensor(value: Any) -> Tensor:
     """A Tensor with an identity of its own on ``value`` as it stands (no copy: for arrays nobody else writes)."""
-    return wrap(Node(value))
+    n: Node = new(Node)
+    n.value = value
+    n.id = new_id()
+    n.tangents = None
+    t: Tensor = new(Tensor)
+    t._node = n
+    return t
 
 
 def read_only(value: Any) -> Any:

@@ -77,8 +77,8 @@ class Getitem(Linear):
             np.add.at(buffer, index, g)
         else:
             part = buffer[index]
-            if part.__class__ is np.ndarray:
-                np.add(part, g, out=part)
+            if part.__class__ is ndarray:
+                part += g
             else:
                 buffer[index] = part + g
 
