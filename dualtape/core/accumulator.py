@@ -20,7 +20,8 @@ class TangentRecorder(Recorder):
     __slots__ = ("key",)
 
     def __init__(self, key: int) -> None:
-        super().__init__(None)
+        self.entries = None
+        self.live = True
         self.key = key
 
     def tracks(self, node: Node) -> bool:
@@ -28,17 +29,15 @@ class TangentRecorder(Recorder):
 
     def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key = self.key
-        found = []
-        moving = False
-        for a in operands:
-            t = None
-            if a.__class__ is Node and a.tangents is not None:
-                t = a.tangents.get(key)
-                if t is not None:
-                    moving = True
-            found.append(t)
-        if not moving:
-            return
+        if len(operands) == 1:
+            tangents = operands[0].tangents
+            if tangents is None or key not in tangents:
+                return
+            found = [tangents[key]]
+        else:
+            found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
+            if all([t is None for t in found]):
+                return
         outer = () if len(stack) == 1 else tuple([r for r in stack[: stack.index(self)] if r.live])
         if outer:
             STACK.set(outer)

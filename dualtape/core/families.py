@@ -230,7 +230,9 @@ class Side(Row):
 
     def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
         out = outs[0]
-        s = self.along(tangents[0], self.keep((operands[0], out)), raw)
+        pick = self.pick
+        kept = None if pick is None else out if pick == 1 else self.keep((operands[0], out))
+        s = self.along(tangents[0], kept, raw)
         value = out.value
         return s if s.dtype is value.dtype else stretched(s, value.shape, value.dtype)
 
@@ -435,17 +437,15 @@ def binary_call(row: Binary, kernel: Any) -> Any:
         return pair(x, y)
 
     def pair(x: Any, y: Any) -> Tensor:
-        if x.__class__ is not Tensor and x.__class__ not in PLAIN:
-            x = operand(x)
-        if y.__class__ is not Tensor and y.__class__ not in PLAIN:
-            y = operand(y)
-        if x.__class__ is Tensor:
+        a: Any = x
+        b: Any = y
+        if x.__class__ is Tensor or (x.__class__ not in PLAIN and (x := operand(x)).__class__ is Tensor):
             a = x._node
             u, i = a.value, a.id
         else:
             a = u = x
             i = 0
-        if y.__class__ is Tensor:
+        if y.__class__ is Tensor or (y.__class__ not in PLAIN and (y := operand(y)).__class__ is Tensor):
             b = y._node
             v, j = b.value, b.id
         else:
@@ -510,8 +510,11 @@ class Linear(Row):
             cotangents[i] = c
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        return self.advance((), (), entry[4], tangents, raw)
+
+    def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
         t = tangents[0]
-        return self.kernel(t, **entry[4]) if t.__class__ is not Tensor else self.call(t, **entry[4])
+        return self.kernel(t, **params) if t.__class__ is not Tensor else self.call(t, **params)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return (entry[1],)

@@ -48,14 +48,29 @@ def normal_index(index: Any) -> tuple[Any, bool]:
 
 
 class Getitem(Linear):
-    """x[index]. Its cotangents are added into one buffer per array, so that a loop over elements is linear."""
+    """x[index]. Its cotangents are added into one buffer per array, so that a loop over elements is linear.
+
+    Entry: row, identity, shape, dtype, index, whether it is basic.
+    """
 
     __slots__ = ()
 
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        value = operands[0].value
+        return self, ids[0], value.shape, value.dtype, params["index"], params["basic"]
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        return tangents[0][entry[4]]
+
+    def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
+        return tangents[0][params["index"]]
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        index = entry[4]
+        return tuple(index) if index.__class__ is tuple else (index,)
+
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, i, shape, dtype, params = entry
-        index = params["index"]
-        basic = params["basic"]
+        _, i, shape, dtype, index, basic = entry
         if not basic:
             cotangents.masked = True
         before = cotangents.get(i)
@@ -136,14 +151,12 @@ def getitem(x: Any, index: Any) -> Any:
     out.id = new_id()
     out.tangents = None
     stack = stack_now()
-    if stack:
-        params = {"index": key, "basic": basic}
-        for r in stack:
-            known = r.entries
-            if known is None:
-                r.see(getitem_row, (n,), (out,), params, stack)
-            elif n.id in known:
-                known[out.id] = (getitem_row, n.id, value.shape, value.dtype, params)
+    for r in stack:
+        known = r.entries
+        if known is None:
+            r.see(getitem_row, (n,), (out,), {"index": key, "basic": basic}, stack)
+        elif n.id in known:
+            known[out.id] = (getitem_row, n.id, value.shape, value.dtype, key, basic)
     result = new(Tensor)
     result._node = out
     if basic and found.__class__ is ndarray:

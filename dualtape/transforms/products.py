@@ -24,18 +24,29 @@ def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def pushed(f: Callable[..., Any], args: tuple[Any, ...], leaves: list[Tensor], tangents: list[Any]) -> Any:
-    """Run ``f`` with tangents on its leaves; the results and, for each, its tangent or None."""
+def carrying(leaves: Sequence[Tensor], tangents: Sequence[Any], run: Callable[..., Any], *args: Any) -> tuple[Any, int]:
+    """``run(*args)`` with tangents on the leaves; its result, and the key its tangents hang under."""
     key = new_id()
     for leaf, t in zip(leaves, tangents, strict=True):
         attach(leaf._node, key, t)
     recorder = TangentRecorder(key)
     recorders.push(recorder)
     try:
-        out, rebuild = results(f(*args))
+        return run(*args), key
     finally:
         recorders.remove(recorder)
-    return out, [y._node.tangents.get(key) if y._node.tangents else None for y in out], rebuild
+
+
+def moved(y: Tensor, key: int) -> Any:
+    """The tangent of a result, or None."""
+    tangents = y._node.tangents
+    return None if tangents is None else tangents.get(key)
+
+
+def pushed(f: Callable[..., Any], args: tuple[Any, ...], leaves: list[Tensor], tangents: list[Any]) -> Any:
+    """Run ``f`` with tangents on its leaves; the results and, for each, its tangent or None."""
+    (out, rebuild), key = carrying(leaves, tangents, lambda: results(f(*args)))
+    return out, [moved(y, key) for y in out], rebuild
 
 
 def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
@@ -170,15 +181,15 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
         if len(tangents) != len(primals):
             raise ValueError(f"push: {len(primals)} arguments and {len(tangents)} tangents")
         start = dict(zip(ids, directions("push", given, tangents), strict=True))
-        moved = replay(entries, start)
-        return rebuild(iter([finished(linear_part(t, moved), y, True) for t, y in zip(found, out, strict=True)]))
+        ends = replay(entries, start)
+        return rebuild(iter([finished(linear_part(t, ends), y, True) for t, y in zip(found, out, strict=True)]))
 
     return rebuild(iter(out)), push
 
 
-def linear_part(t: Any, moved: dict[int, Any]) -> Any:
+def linear_part(t: Any, ends: dict[int, Any]) -> Any:
     """The tangent that took the place of ``t`` in a replay."""
-    return moved.get(t._node.id) if t.__class__ is Tensor else None
+    return ends.get(t._node.id) if t.__class__ is Tensor else None
 
 
 def replay(entries: dict[int, Any], tangents: dict[int, Any]) -> dict[int, Any]:
@@ -193,11 +204,11 @@ def replay(entries: dict[int, Any], tangents: dict[int, Any]) -> dict[int, Any]:
             if all([t is None for t in ts]):
                 continue
             e = row.restrict(e, tangents)
-        moved = row.push(e, ts, plain)
+        found = row.push(e, ts, plain)
         if row.outputs == 1:
-            tangents[i] = moved
+            tangents[i] = found
         else:
-            tangents.update((k, t) for k, t in zip(e[2], moved, strict=True) if t is not None)
+            tangents.update((k, t) for k, t in zip(e[2], found, strict=True) if t is not None)
     return tangents
 
 
@@ -235,8 +246,8 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
     given, moves = directed("hvp", xs, vs)
     if order == "fr":
         # The leaves are nobody else's, so the tape inside may watch the very nodes that carry the tangents.
-        out, found, _ = pushed(lambda *args: gradients("hvp", f, given, {})[2], given.args, given.leaves, moves)
-        product = given.gather([finished(t, y, True) for t, y in zip(found, out, strict=True)])
+        (_, _, slopes), key = carrying(given.leaves, moves, gradients, "hvp", f, given, {})
+        product = given.gather([finished(moved(g, key), g, True) for g in slopes])
     else:
 
         def slope(*args: Any) -> Any:
