@@ -34,6 +34,13 @@ class TangentRecorder(Recorder):
             if tangents is None or key not in tangents:
                 return
             found = [tangents[key]]
+        elif len(operands) == 2:
+            x, y = operands
+            s = x.tangents.get(key) if x.__class__ is Node and x.tangents is not None else None
+            t = y.tangents.get(key) if y.__class__ is Node and y.tangents is not None else None
+            if s is None and t is None:
+                return
+            found = [s, t]
         else:
             found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
             if all([t is None for t in found]):

@@ -288,10 +288,11 @@ class Binary(Row):
         nodes = (*operands, *outs)
         s, t = tangents
         by_x, by_y = self.sides
-        if s is not None:
+        if s is not None and by_x.partial != 1:
             s = by_x.along(s, by_x.keep(nodes), raw)
         if t is not None:
-            t = by_y.along(t, by_y.keep(nodes), raw)
+            if by_y.partial != 1:
+                t = by_y.along(t, by_y.keep(nodes), raw)
             s = t if s is None else s + t
         value = outs[0].value
         if s.dtype is value.dtype and s.shape == value.shape:
