@@ -219,6 +219,8 @@ for _call, _keys in {
     diagflat: [np.diagflat, "diagflat"],
     tril: [np.tril],
     triu: [np.triu],
+    lambda x, /, *, offset=0: diagonal(x, offset, -2, -1): [np.linalg.diagonal],
+    lambda x, /, *, offset=0, dtype=None: trace(x, offset, -2, -1, dtype): [np.linalg.trace],
     fill_diagonal: [np.fill_diagonal, "fill_diagonal"],
 }.items():
     register(_call, *_keys)

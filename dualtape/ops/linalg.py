@@ -460,6 +460,7 @@ for _call, _keys in {
     matrix_power: [np.linalg.matrix_power, "matrix_power"],
     multi_dot: [np.linalg.multi_dot, "multi_dot"],
     cross: [np.cross],
+    lambda x1, x2, /, *, axis=-1: cross(x1, x2, axis=axis): [np.linalg.cross],
     matvec: [np.matvec, "matvec"] if hasattr(np, "matvec") else ["matvec"],
     vecmat: [np.vecmat, "vecmat"] if hasattr(np, "vecmat") else ["vecmat"],
 }.items():
