@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dualtape.ops import diagonals
+from dualtape.ops.chains import cross, matrix_power, multi_dot
 from dualtape.ops.factorisations import (
     EighResult,
     EigResult,
@@ -24,11 +25,8 @@ from dualtape.ops.factorisations import (
 from dualtape.ops.linalg import (
     LinAlgError,
     SlogdetResult,
-    cross,
     det,
     inv,
-    matrix_power,
-    multi_dot,
     slogdet,
     solve,
 )

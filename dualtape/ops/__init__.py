@@ -1,6 +1,7 @@
 """Rows, by family. Importing this package fills the table, except the families that need SciPy."""
 
 from dualtape.ops import (
+    chains,
     creation,
     diagonals,
     elementwise,
@@ -17,6 +18,7 @@ from dualtape.ops import (
 )
 
 __all__ = [
+    "chains",
     "creation",
     "diagonals",
     "elementwise",
