@@ -1,6 +1,7 @@
 """Rows, by family. Importing this package fills the table, except the families that need SciPy."""
 
 from dualtape.ops import (
+    chains,
     creation,
     diagonals,
     elementwise,
@@ -8,6 +9,7 @@ from dualtape.ops import (
     indexing,
     linalg,
     nondifferentiable,
+    norms,
     products,
     protocols,
     reductions,
@@ -16,6 +18,7 @@ from dualtape.ops import (
 )
 
 __all__ = [
+    "chains",
     "creation",
     "diagonals",
     "elementwise",
@@ -23,6 +26,7 @@ __all__ = [
     "indexing",
     "linalg",
     "nondifferentiable",
+    "norms",
     "products",
     "protocols",
     "reductions",

@@ -9,7 +9,7 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.families import linear
 from dualtape.core.table import register
-from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.core.tensor import Operand, operand
 from dualtape.ops.indexing import as_tensor
 
 
@@ -65,7 +65,7 @@ def plane(x: Any, axis1: int, axis2: int, name: str) -> tuple[Any, tuple[int, in
     x = as_tensor(operand(x))
     n = x.ndim
     if n < 2:
-        raise ValueError(f"{name}: an array of at least two axes is needed, got shape {x.shape}; use diag to build a matrix")
+        raise ValueError(f"{name}: at least two axes are needed, got shape {x.shape}; use diag to build a matrix")
     for a in (axis1, axis2):
         if not -n <= a < n:
             raise np.exceptions.AxisError(f"{name}: axis {a} is out of bounds for an array of shape {x.shape}")
@@ -75,7 +75,7 @@ def plane(x: Any, axis1: int, axis2: int, name: str) -> tuple[Any, tuple[int, in
     return x, axes
 
 
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonals of the matrices in two axes, as the last axis; NumPy's ``diagonal``.
 
     Args:
@@ -96,10 +96,10 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         Tensor([1., 4.])
     """
     x, axes = plane(x, axis1, axis2, "diagonal")
-    return diagonal_row(x, offset=int(offset), axes=axes)  # type: ignore[no-any-return]
+    return diagonal_row(x, offset=int(offset), axes=axes)
 
 
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """The sums of the diagonals of the matrices in two axes; NumPy's ``trace``.
 
     Args:
@@ -119,10 +119,10 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     if out is not None:
         raise TypeError("trace: out= is not supported, since a Tensor never changes; use the returned Tensor")
     x, axes = plane(x, axis1, axis2, "trace")
-    return trace_row(x if dtype is None else x.astype(dtype), offset=int(offset), axes=axes)  # type: ignore[no-any-return]
+    return trace_row(x if dtype is None else x.astype(dtype), offset=int(offset), axes=axes)
 
 
-def diag(v: Any, k: int = 0) -> Tensor:
+def diag(v: Any, k: int = 0) -> Any:
     """The k-th diagonal of a matrix, or the matrix with a vector as its k-th diagonal; NumPy's ``diag``.
 
     Args:
@@ -144,15 +144,15 @@ def diag(v: Any, k: int = 0) -> Tensor:
     v = as_tensor(operand(v))
     if v.ndim == 1:
         n = v.shape[0] + abs(k)
-        return planted(v, to=(n, n), offset=int(k), axes=(0, 1))  # type: ignore[no-any-return]
+        return planted(v, to=(n, n), offset=int(k), axes=(0, 1))
     if v.ndim == 2:
-        return diagonal_row(v, offset=int(k), axes=(0, 1))  # type: ignore[no-any-return]
+        return diagonal_row(v, offset=int(k), axes=(0, 1))
     raise ValueError(f"diag: a vector or a matrix is needed, got shape {v.shape}; use diagonal for stacks of matrices")
 
 
-def diagflat(v: Any, k: int = 0) -> Tensor:
+def diagflat(v: Any, k: int = 0) -> Any:
     """The matrix with all elements of ``v`` as its k-th diagonal; NumPy's ``diagflat``."""
-    return diag(as_tensor(operand(v)).reshape(-1), k)
+    return diag(np.ravel(as_tensor(operand(v))), k)
 
 
 def triangle(row: Any, name: str, keeps: str) -> Any:
@@ -209,16 +209,20 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     value = operand(val)
     if not isinstance(value, Operand) and np.size(value) > 1:
         value = np.resize(value, places[0].shape)
-    a[places] = value  # type: ignore[index]
+    target: Any = a
+    target[places] = value
 
 
-for _call, _keys in {
+KEYS: dict[Any, list[Any]] = {
     diagonal: [np.diagonal],
     trace: [np.trace],
     diag: [np.diag, "diag"],
     diagflat: [np.diagflat, "diagflat"],
     tril: [np.tril],
     triu: [np.triu],
+    lambda x, /, *, offset=0: diagonal(x, offset, -2, -1): [np.linalg.diagonal],
+    lambda x, /, *, offset=0, dtype=None: trace(x, offset, -2, -1, dtype): [np.linalg.trace],
     fill_diagonal: [np.fill_diagonal, "fill_diagonal"],
-}.items():
+}
+for _call, _keys in KEYS.items():
     register(_call, *_keys)

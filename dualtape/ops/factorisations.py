@@ -20,13 +20,28 @@ from dualtape.core.families import general
 from dualtape.core.table import register
 from dualtape.core.tensor import Tensor, operand, raw
 from dualtape.ops.indexing import as_tensor
-from dualtape.ops.linalg import LinAlgError, column, count, inverse_or_nan, matrices, mH, solved
-from dualtape.ops.products import mT
+from dualtape.ops.linalg import LinAlgError, count, inverse_or_nan, matrices, mH
 
-EighResult = NamedTuple("EighResult", [("eigenvalues", Any), ("eigenvectors", Any)])
-EigResult = NamedTuple("EigResult", [("eigenvalues", Any), ("eigenvectors", Any)])
-SVDResult = NamedTuple("SVDResult", [("U", Any), ("S", Any), ("Vh", Any)])
-QRResult = NamedTuple("QRResult", [("Q", Any), ("R", Any)])
+
+class EighResult(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigResult(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class SVDResult(NamedTuple):
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class QRResult(NamedTuple):
+    Q: Any
+    R: Any
 
 
 def hermitian(x: Any) -> Any:
@@ -163,7 +178,7 @@ cholesky_row = general(
 )
 
 
-def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """The Cholesky factors of Hermitian positive-definite matrices; NumPy's ``linalg.cholesky``.
 
     Args:
@@ -188,7 +203,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
                 [0., 3.]])
     """
     a = matrices(a, "cholesky")
-    return mH(cholesky_row(mH(a))) if upper else cholesky_row(a)  # type: ignore[no-any-return]
+    return mH(cholesky_row(mH(a))) if upper else cholesky_row(a)
 
 
 # ------------------------------------------------------------------ eigenvalues of Hermitian matrices
@@ -246,9 +261,9 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     return EighResult(*eigh_row(matrices(a, "eigh"), uplo=UPLO.upper()))
 
 
-def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """The eigenvalues of Hermitian matrices, ascending; NumPy's ``linalg.eigvalsh`` (see ``eigh``)."""
-    return eigh(a, UPLO).eigenvalues  # type: ignore[no-any-return]
+    return eigh(a, UPLO).eigenvalues
 
 
 # ------------------------------------------------------------------ eigenvalues of any matrices
@@ -308,9 +323,9 @@ def eig(a: Any) -> EigResult:
     return EigResult(*eig_row(matrices(a, "eig")))
 
 
-def eigvals(a: Any) -> Tensor:
+def eigvals(a: Any) -> Any:
     """The eigenvalues of square matrices; NumPy's ``linalg.eigvals`` (see ``eig``)."""
-    return eig(a).eigenvalues  # type: ignore[no-any-return]
+    return eig(a).eigenvalues
 
 
 # ------------------------------------------------------------------ QR
@@ -353,10 +368,7 @@ qr_row = general(
     vjp=qr_pull,
     outputs=2,
     work=costs.factorisation(
-        *(
-            count(lambda m, n, k, c=c: c[0] * m * n * n + c[1] * n**3)
-            for c in ((4, -4 / 3), (6, 4), (6, 4))
-        )
+        *(count(lambda m, n, k, c=c: c[0] * m * n * n + c[1] * n**3) for c in ((4, -4 / 3), (6, 4), (6, 4)))
     ),
 )
 
@@ -441,8 +453,8 @@ def svd_pull(g: Any, out: Any, full: bool) -> Any:
         ):
             if c is not None and np.any(raw(rest) != 0):
                 raise ValueError(
-                    f"svd: the result depends on the vectors of {name} beyond the first {k}, which are arbitrary, and has no "
-                    "derivative; use full_matrices=False"
+                    f"svd: the result depends on the vectors of {name} beyond the first {k}, which are arbitrary, and "
+                    "has no derivative; use full_matrices=False"
                 )
         u, vh = u[..., :k], vh[..., :k, :]
         by_u = None if by_u is None else by_u[..., :k]
@@ -522,9 +534,9 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(u, s, vh) if compute_uv else s
 
 
-def svdvals(x: Any, /) -> Tensor:
+def svdvals(x: Any, /) -> Any:
     """The singular values, descending; NumPy's ``linalg.svdvals`` (see ``svd``)."""
-    return svd(x, compute_uv=False)  # type: ignore[no-any-return]
+    return svd(x, compute_uv=False)
 
 
 # ------------------------------------------------------------------ least squares
@@ -551,7 +563,7 @@ pinv_row = general(
 )
 
 
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The Moore-Penrose pseudo-inverse; NumPy's ``linalg.pinv``.
 
     Args:
@@ -570,10 +582,10 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     cut = raw(operand(rcond)) if rcond is not None else raw(operand(rtol)) if rtol is not None else None
     if cut is None:
         cut = 1e-15 if rtol is None else max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
-    return pinv_row(a, rcond=cut)  # type: ignore[no-any-return]
+    return pinv_row(a, rcond=cut)
 
 
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, int, Tensor]:
+def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, int, Any]:
     """The least-squares solution of a x = b of smallest norm; NumPy's ``linalg.lstsq``.
 
     Args:
@@ -594,11 +606,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, int, Tenso
         raise LinAlgError(f"lstsq: a (m, n) and b (m,) or (m, k) are needed, got shapes {a.shape} and {b.shape}")
     m, n = a.shape
     cut = float(np.finfo(a.dtype).eps) * max(m, n) if rcond is None else rcond
-    x = pinv(a, cut) @ b  # type: ignore[operator]
+    x = pinv(a, cut) @ b
     s = svdvals(a)
     rank = int(np.sum(raw(s) > cut * np.max(raw(s), initial=0.0)))
     if m > n and rank == n:
-        rest = a @ x - b  # type: ignore[operator]
+        rest = a @ x - b
         residuals = np.sum(np.real(rest * np.conj(rest)), axis=0)
         residuals = residuals if b.ndim == 2 else residuals[None]
     else:
@@ -606,7 +618,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, int, Tenso
     return x, residuals, rank, s
 
 
-for _call, _keys in {
+KEYS: dict[Any, list[Any]] = {
     cholesky: [np.linalg.cholesky],
     eigh: [np.linalg.eigh],
     eigvalsh: [np.linalg.eigvalsh, "eigvalsh"],
@@ -617,5 +629,6 @@ for _call, _keys in {
     svdvals: [np.linalg.svdvals, "svdvals"],
     pinv: [np.linalg.pinv],
     lstsq: [np.linalg.lstsq, "lstsq"],
-}.items():
+}
+for _call, _keys in KEYS.items():
     register(_call, *_keys)

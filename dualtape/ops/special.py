@@ -16,15 +16,111 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core import costs
-from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise
-from dualtape.core.table import TABLE, register
+from dualtape.core.table import Work, register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import reductions
+from dualtape.ops.bessel import (
+    i0,
+    i0e,
+    i1,
+    i1e,
+    iv,
+    ive,
+    j0,
+    j1,
+    jv,
+    k0,
+    k0e,
+    k1,
+    k1e,
+    kv,
+    kve,
+    y0,
+    y1,
+    yv,
+)
 from dualtape.ops.indexing import as_tensor
+
+__all__ = [
+    "beta",
+    "betaln",
+    "binom",
+    "boxcox",
+    "boxcox1p",
+    "cbrt",
+    "cosdg",
+    "cosm1",
+    "dawsn",
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcinv",
+    "erfcx",
+    "erfi",
+    "erfinv",
+    "exp1",
+    "exp2",
+    "exp10",
+    "expi",
+    "expit",
+    "expm1",
+    "exprel",
+    "gamma",
+    "gammaln",
+    "gammasgn",
+    "huber",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "inv_boxcox",
+    "iv",
+    "ive",
+    "j0",
+    "j1",
+    "jn",
+    "jv",
+    "k0",
+    "k0e",
+    "k1",
+    "k1e",
+    "kl_div",
+    "kv",
+    "kve",
+    "log1p",
+    "log_expit",
+    "log_ndtr",
+    "log_softmax",
+    "loggamma",
+    "logit",
+    "logsumexp",
+    "multigammaln",
+    "ndtr",
+    "ndtri",
+    "ndtri_exp",
+    "poch",
+    "polygamma",
+    "pseudo_huber",
+    "psi",
+    "rel_entr",
+    "rgamma",
+    "sinc",
+    "sindg",
+    "softmax",
+    "softplus",
+    "spence",
+    "tandg",
+    "xlog1py",
+    "xlogy",
+    "y0",
+    "y1",
+    "yv",
+    "zeta",
+]
 
 SQRT_PI = math.sqrt(math.pi)
 SQRT_2 = math.sqrt(2.0)
@@ -46,7 +142,9 @@ def unknown(name: str, argument: str, remedy: str = "keep it constant") -> Calla
     return partial
 
 
-def pieces(condition: Any, x: Any, near: Callable[[Any], Any], far: Callable[[Any], Any], inside: float, outside: float) -> Any:
+def pieces(
+    condition: Any, x: Any, near: Callable[[Any], Any], far: Callable[[Any], Any], inside: float, outside: float
+) -> Any:
     """near(x) where the condition holds, else far(x); neither sees an argument that is not its own."""
     if not np.any(condition):
         return far(x)
@@ -66,7 +164,10 @@ def polynomial(z: Any, coefficients: list[float]) -> Any:
 # ------------------------------------------------------------------ error functions
 # exp(-x^2), whose derivatives of every order are 0 at infinity.
 bell = smooth(
-    lambda x: np.exp(-x * x), lambda x, out: -2 * np.where(raw(out) == 0, 0, x) * out, name="bell", work=cost(1, nonlinear=1, mults=1)
+    lambda x: np.exp(-x * x),
+    lambda x, out: -2 * np.where(raw(out) == 0, 0, x) * out,
+    name="bell",
+    work=cost(1, nonlinear=1, mults=1),
 )
 
 
@@ -124,11 +225,12 @@ def hazard_slope(x: Any, out: Any) -> Any:
         return -out * (x + out)
     z = 1 / np.where(far, x, -20.0)
     z = z * z
-    return np.where(far, -out * out * (polynomial(z, MILLS) * z), -out * (np.where(far, 0.0, x) + np.where(far, 0.0, out)))
+    near = -out * (np.where(far, 0.0, x) + np.where(far, 0.0, out))
+    return np.where(far, -out * out * (polynomial(z, MILLS) * z), near)
 
 
 # phi(x) / Phi(x), the derivative of log_ndtr.
-hazard = smooth(lambda x: (2 / math.sqrt(2 * math.pi)) / sc.erfcx(x * (-1 / SQRT_2)), hazard_slope, name="normal_hazard")
+hazard = smooth(lambda x: (2 / SQRT_2PI) / sc.erfcx(x * (-1 / SQRT_2)), hazard_slope, name="normal_hazard")
 
 
 def hazard_of(x: Any) -> Any:
@@ -149,7 +251,8 @@ log_expit = smooth(sc.log_expit, lambda x: sc.expit(-x))
 
 def softplus(x: Any, /) -> Any:
     """log(1 + exp(x)), without overflow; SciPy's ``softplus``."""
-    return -log_expit(-as_tensor(operand(x)))
+    v: Any = as_tensor(operand(x))
+    return -log_expit(-v)
 
 
 # ------------------------------------------------------------------ x log y and entropies
@@ -198,9 +301,7 @@ def rgamma_slope(x: Any) -> Any:
     return pieces(
         np.real(raw(x)) < 0.5,
         x,
-        lambda v: (
-            (np.cos(math.pi * v) - sc.psi(1 - v) * (np.sin(math.pi * v) * (1 / math.pi))) * sc.gamma(1 - v)
-        ),
+        lambda v: (np.cos(math.pi * v) - sc.psi(1 - v) * (np.sin(math.pi * v) * (1 / math.pi))) * sc.gamma(1 - v),
         lambda v: -sc.psi(v) * sc.rgamma(v),
         0.0,
         1.0,
@@ -223,9 +324,7 @@ beta = smooth(
     sc.beta, lambda x, y, out: out * (sc.psi(x) - sc.psi(x + y)), lambda x, y, out: out * (sc.psi(y) - sc.psi(x + y))
 )
 betaln = smooth(sc.betaln, lambda x, y: sc.psi(x) - sc.psi(x + y), lambda x, y: sc.psi(y) - sc.psi(x + y))
-poch = smooth(
-    sc.poch, lambda x, y, out: out * (sc.psi(x + y) - sc.psi(x)), lambda x, y, out: out * sc.psi(x + y)
-)
+poch = smooth(sc.poch, lambda x, y, out: out * (sc.psi(x + y) - sc.psi(x)), lambda x, y, out: out * sc.psi(x + y))
 binom = smooth(
     sc.binom,
     lambda x, y, out: out * (sc.psi(x + 1) - sc.psi(x - y + 1)),
@@ -251,7 +350,7 @@ def polygamma(n: Any, x: Any) -> Any:
     """
     if isinstance(n, Operand):
         if n.dtype.kind == "f":
-            raise TypeError("polygamma: the derivative by its argument 'n' is not known; give the order as plain integers")
+            raise TypeError("polygamma: no derivative by its argument 'n' is known; give the order as plain integers")
         n = n.numpy()
     n = np.asarray(n)
     x = as_tensor(operand(x))
@@ -276,7 +375,7 @@ def multigammaln(a: Any, d: int) -> Any:
     Raises:
         ValueError: ``d`` is no positive int, or an element of ``a`` is too small.
     """
-    if not np.isscalar(d) or math.floor(d) != d or d < 1:
+    if not isinstance(d, (int, np.integer)) or d < 1:
         raise ValueError(f"multigammaln: d must be a positive int, got {d!r}")
     d = int(d)
     a = as_tensor(operand(a))
@@ -370,6 +469,7 @@ def same(row: Any, *functions: Any) -> Any:
     return register(row, *functions)
 
 
+jn = jv
 cbrt = same(elementary.cbrt, sc.cbrt)
 exp2 = same(elementary.exp2, sc.exp2)
 expm1 = same(elementary.expm1, sc.expm1)
@@ -407,7 +507,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     top = np.where(np.isfinite(top), top, 0.0).astype(top.dtype)
     total = np.sum(b * np.exp(a - top), axis=axis, keepdims=keepdims)
     sign = np.sign(total)
-    shift = top if keepdims or axis is None and not value.ndim else np.squeeze(top, axis=axis)
+    shift = top if keepdims or (axis is None and not value.ndim) else np.squeeze(top, axis=axis)
     if return_sign:
         return np.log(np.abs(total)) + shift, sign
     return np.log(total) + shift
@@ -423,27 +523,3 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     x = as_tensor(operand(x))
     x = x if x.dtype.kind in "fc" else x.astype(np.float64)
     return x - reductions.logsumexp(x, axis=axis, keepdims=True)
-
-
-from dualtape.ops.bessel import (  # noqa: E402
-    i0,
-    i0e,
-    i1,
-    i1e,
-    iv,
-    ive,
-    j0,
-    j1,
-    jv,
-    k0,
-    k0e,
-    k1,
-    k1e,
-    kv,
-    kve,
-    y0,
-    y1,
-    yv,
-)
-
-jn = jv

@@ -1,0 +1,206 @@
+"""Norms of vectors and matrices, condition numbers, and the tensor forms of solve and inv."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dualtape.core import costs
+from dualtape.core.families import general, nondifferentiable
+from dualtape.core.table import Work, register
+from dualtape.core.tensor import operand, raw
+from dualtape.ops.elementwise import direction, unit
+from dualtape.ops.factorisations import svdvals
+from dualtape.ops.indexing import as_tensor
+from dualtape.ops.linalg import LinAlgError, inv, solve
+from dualtape.ops.reductions import kept_shape, normal_axis
+
+Axis = tuple[int, ...]
+
+
+# ------------------------------------------------------------------ p-norms
+def p_norm(x: Any, p: float, axis: Axis, keepdims: bool) -> Any:
+    total: Any = np.add.reduce
+    if p == 2:
+        if x.dtype.kind == "c":
+            square = x.real * x.real + x.imag * x.imag
+        else:
+            square = x * x
+        return np.sqrt(total(square, axis=axis, keepdims=keepdims))
+    with np.errstate(divide="ignore"):
+        return total(np.abs(x) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
+
+
+def slope(x: Any, out: Any, p: float, axis: Axis) -> Any:
+    """The direction of steepest ascent: x/|x| (|x| / norm)^(p-1), 0 where x is 0 and where the norm is."""
+    norm = out.reshape(kept_shape(raw(x).shape, axis))
+    if p == 2:
+        return direction(x, norm)
+    if p == 1:
+        return unit(x)
+    size = np.abs(x)
+    still = (raw(size) == 0) | (raw(norm) == 0)
+    if np.any(still):
+        size, norm = np.where(still, 1, size), np.where(raw(norm) == 0, 1, norm)
+        return np.where(still, 0, unit(x)) * (size / norm) ** (p - 1)
+    return unit(x) * (size / norm) ** (p - 1)
+
+
+norm_row = general(
+    p_norm,
+    name="norm",
+    jvp=lambda t, x, out, p, axis, keepdims: np.add.reduce(
+        np.real(slope(x, out, p, axis).conjugate() * t), axis=axis, keepdims=keepdims
+    ),
+    vjp=lambda g, x, out, shape, p, axis: g.reshape(kept_shape(shape, axis)) * slope(x, out, p, axis),
+    work=costs.composite(Work(adds=1, mults=1), Work(mults=1), Work(adds=1, mults=1)),
+)
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """The norms of vectors; NumPy's ``linalg.vector_norm``.
+
+    Args:
+        x: an array.
+        axis: an int, a tuple of ints, or None for all elements.
+        keepdims: whether the axes stay, with length 1.
+        ord: any real number, inf or -inf; 0 counts the elements that are not zero (no derivative).
+
+    Returns:
+        A Tensor of real numbers.
+
+    Mathematics:
+        d norm = sum x/|x| (|x| / norm)^(p-1) dx. At zero the gradient is 0, the subgradient of smallest norm; of the
+        elements that attain a largest or smallest magnitude, each has an equal share.
+
+    Example:
+        XX(dt.linalg.vector_norm)(np.array([3.0, 4.0]))
+        Tensor([0.6, 0.8])
+    """
+    x = as_tensor(operand(x))
+    if x.dtype.kind not in "fc":
+        x = x.astype(np.float64)
+    axes = normal_axis(axis, x.ndim, "vector_norm")
+    axes = tuple(range(x.ndim)) if axes is None else axes
+    if not isinstance(ord, (int, float, np.number)):
+        raise ValueError(f"vector_norm: ord must be a number, got {ord!r}; matrix_norm takes 'fro' and 'nuc'")
+    if ord == np.inf:
+        return np.max(np.abs(x), axis=axes, keepdims=keepdims)
+    if ord == -np.inf:
+        return np.min(np.abs(x), axis=axes, keepdims=keepdims)
+    if ord == 0:
+        return (x != 0).astype(raw(x).real.dtype).sum(axis=axes, keepdims=keepdims)
+    return norm_row(x, p=float(ord), axis=axes, keepdims=bool(keepdims))
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """The norms of matrices in the last two axes; NumPy's ``linalg.matrix_norm`` (see ``norm``)."""
+    return norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The norm of a vector or matrix, or norms along axes; NumPy's ``linalg.norm``.
+
+    Args:
+        x: an array; of one or two axes if ``axis`` is None, unless ``ord`` is None too.
+        ord: for vectors any real number, inf or -inf; for matrices "fro", "nuc", 1, -1, 2, -2, inf, -inf.
+            None: the 2-norm of all elements.
+        axis: an int for vectors, a pair of ints for matrices.
+        keepdims: whether the axes stay, with length 1.
+
+    Returns:
+        A Tensor of real numbers. At zero, the gradient of a vector norm is 0.
+
+    Raises:
+        ValueError: an ``ord`` that does not exist, or an ``axis`` that does not fit.
+
+    Mathematics:
+        See ``vector_norm``; "nuc", 2 and -2 are the sum, the largest and the smallest of the singular values.
+
+    Example:
+        >>> import numpy as np, dualtape as dt
+        >>> np.linalg.norm(dt.constant([3.0, 4.0]))
+        Tensor(5.)
+    """
+    x = as_tensor(operand(x))
+    if x.dtype.kind not in "fc":
+        x = x.astype(np.float64)
+    axes = tuple(range(x.ndim)) if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    for a in axes:
+        if not -x.ndim <= a < x.ndim:
+            raise np.exceptions.AxisError(f"norm: axis {axis} is out of bounds for an array of shape {x.shape}")
+    axes = tuple(int(a) % x.ndim for a in axes)
+    if (ord is None and (axis is None or len(axes) < 3)) or (len(axes) == 2 and ord in ("fro", "f")):
+        return vector_norm(x, axis=axes, keepdims=keepdims)
+    if len(axes) == 1:
+        return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise ValueError(f"norm: ord={ord!r} needs one axis, or two distinct ones; got axis={axis} for shape {x.shape}")
+    rows, columns = axes
+    out: Any
+    if ord in (1, -1, np.inf, -np.inf):
+        along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = np.sum(np.abs(x), axis=along, keepdims=True)
+        out = (np.max if ord > 0 else np.min)(sums, axis=over, keepdims=True)
+        return out if keepdims else np.squeeze(out, axis=axes)
+    if ord not in ("nuc", 2, -2):
+        raise ValueError(f"norm: a matrix has the norms 'fro', 'nuc', 1, -1, 2, -2, inf, -inf; got ord={ord!r}")
+    s = svdvals(np.moveaxis(x, axes, (-2, -1)))
+    out = np.sum(s, axis=-1) if ord == "nuc" else (np.max if ord > 0 else np.min)(s, axis=-1)
+    return out.reshape(kept_shape(x.shape, tuple(sorted(axes)))) if keepdims else out
+
+
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition number of matrices; NumPy's ``linalg.cond``.
+
+    Args:
+        x: matrices, shape (..., m, n); square unless ``p`` is None, 2 or -2.
+        p: the norm: None or 2, -2, "fro", 1, -1, inf, -inf.
+
+    Returns:
+        A Tensor of shape (...).
+    """
+    if p in (None, 2, -2):
+        s = svdvals(x)
+        return s[..., 0] / s[..., -1] if p != -2 else s[..., -1] / s[..., 0]
+    return norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
+
+
+# ------------------------------------------------------------------ tensor forms
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse of a tensor as a map from its last axes to its first ``ind``; NumPy's ``linalg.tensorinv``."""
+    a = as_tensor(operand(a))
+    first, last = a.shape[:ind], a.shape[ind:]
+    if ind <= 0 or prod(first) != prod(last):
+        raise LinAlgError(f"tensorinv: the first ind={ind} axes and the others of shape {a.shape} must be of one size")
+    return inv(a.reshape(prod(first), -1)).reshape(*last, *first)
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """The x with a x = b, summed over all axes of x; NumPy's ``linalg.tensorsolve``."""
+    a, b = as_tensor(operand(a)), as_tensor(operand(b))
+    if axes is not None:
+        chosen = [k % a.ndim for k in (axes if isinstance(axes, (tuple, list)) else (axes,))]
+        a = np.transpose(a, [k for k in range(a.ndim) if k not in chosen] + chosen)
+    shape = a.shape[b.ndim :]
+    if prod(shape) != b.size:
+        raise LinAlgError(f"tensorsolve: the axes of a {a.shape} beyond those of b {b.shape} must be of the size of b")
+    return solve(a.reshape(b.size, -1), b.reshape(-1)).reshape(shape)
+
+
+matrix_rank = nondifferentiable(
+    lambda x, **options: np.linalg.matrix_rank(x, **options), name="matrix_rank", functions=[np.linalg.matrix_rank]
+)
+
+KEYS: dict[Any, list[Any]] = {
+    norm: [np.linalg.norm],
+    vector_norm: [np.linalg.vector_norm, "vector_norm"],
+    matrix_norm: [np.linalg.matrix_norm, "matrix_norm"],
+    cond: [np.linalg.cond, "cond"],
+    tensorinv: [np.linalg.tensorinv, "tensorinv"],
+    tensorsolve: [np.linalg.tensorsolve, "tensorsolve"],
+}
+for _call, _keys in KEYS.items():
+    register(_call, *_keys)
