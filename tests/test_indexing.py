@@ -410,7 +410,7 @@ def test_loops_over_elements_are_linear(f: Callable[[Any], Any], mode: str) -> N
             return lambda: dt.grad(f)(x)
         return lambda: dt.jvp(f, (x,), (np.ones(n),))
 
-    n = 8000
+    n = 3000
     # Once more before it counts: the machine may have been busy.
     ratios = []
     for _ in range(3):
