@@ -49,7 +49,10 @@ def adjoint(f: Any, args: tuple[Any, ...]) -> None:
 BINARY = [np.add, np.subtract, np.multiply, np.divide, np.power, np.arctan2, np.hypot, np.maximum, np.logaddexp]
 
 
-@given(shapes=hnp.mutually_broadcastable_shapes(num_shapes=2, min_dims=0, max_dims=3, min_side=0, max_side=3), op=st.sampled_from(BINARY))
+@given(
+    shapes=hnp.mutually_broadcastable_shapes(num_shapes=2, min_dims=0, max_dims=3, min_side=0, max_side=3),
+    op=st.sampled_from(BINARY),
+)
 def test_broadcasting_of_two(shapes: Any, op: Any) -> None:
     x, y = (filled(s, k) for k, s in enumerate(shapes.input_shapes))
     adjoint(op, (x, y))
@@ -68,7 +71,9 @@ REDUCTIONS = [np.sum, np.mean, np.prod, np.max, np.min, np.var, np.std, dt.logsu
 @st.composite
 def with_axis(draw: Any) -> Any:
     shape = draw(SOME)
-    axis = draw(st.one_of(st.none(), st.integers(-len(shape), len(shape) - 1), hnp.valid_tuple_axes(len(shape), min_size=1)))
+    axis = draw(
+        st.one_of(st.none(), st.integers(-len(shape), len(shape) - 1), hnp.valid_tuple_axes(len(shape), min_size=1))
+    )
     return shape, axis
 
 
@@ -194,10 +199,15 @@ STEPS: dict[str, Any] = {
     "softmax": lambda a, b: np.exp(a - dt.logsumexp(a, axis=-1, keepdims=True)) + b,
     "reverse": lambda a, b: a[..., ::-1] * b,
     "gather": lambda a, b: a[..., [0, -1, 0]] + b[..., [1, 1, 0]] if np.shape(a)[-1] == 3 else a * 2.0,
-    "transpose": lambda a, b: np.transpose(a) @ b * 0.3 if np.ndim(a) == 2 and np.shape(a)[0] == np.shape(a)[1] else a + b,
+    "transpose": lambda a, b: (
+        np.transpose(a) @ b * 0.3 if np.ndim(a) == 2 and np.shape(a)[0] == np.shape(a)[1] else a + b
+    ),
     "cumsum": lambda a, b: np.cumsum(a, axis=-1) * 0.4 + b,
     "stack": lambda a, b: np.stack([a, b, a * b]).sum(axis=0),
-    "join": lambda a, b: np.concatenate([a, b], axis=-1)[..., : np.shape(a)[-1]] * np.concatenate([b, a], axis=-1)[..., : np.shape(a)[-1]],
+    "join": lambda a, b: (
+        np.concatenate([a, b], axis=-1)[..., : np.shape(a)[-1]]
+        * np.concatenate([b, a], axis=-1)[..., : np.shape(a)[-1]]
+    ),
     "select": lambda a, b: np.where(np.arange(np.shape(a)[-1]) % 2 == 0, a, b * b),
     "write": lambda a, b: written(a, b),
     "number": lambda a, b: a * 0.7 + 1.1 - b / 2,
