@@ -207,6 +207,12 @@ ELEMENTWISE: list[AnyCase] = [
     ),
     special("maximum", lambda x: np.maximum(x, 0.0), A([-1.0, 0.0, 2.0]), A([0.0, 0.5, 1.0]), label="with zero"),
     special(
+        "maximum", lambda x: np.sqrt(np.maximum(x, 0.0)), A([-1.0, 4.0]), A([0.0, 0.25]), label="infinite slope above"
+    ),
+    special(
+        "minimum", lambda x: np.sqrt(-np.minimum(x, 0.0)), A([1.0, -4.0]), A([0.0, -0.25]), label="infinite slope above"
+    ),
+    special(
         "fmax", np.fmax, (A([1.0, nan, 3.0]), A([1.0, 5.0, nan])), (A([0.5, 0.0, 1.0]), A([0.5, 1.0, 0.0])), label="NaN"
     ),
     special(
