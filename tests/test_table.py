@@ -1,4 +1,7 @@
-"""Proves each row of the table: value, both modes, every nesting to second order, dtypes, layouts, special points."""
+"""Proves each row of the table: value, both modes, every nesting to second order, dtypes, layouts, special points.
+
+Length: the loops over the table belong together; the cases themselves are in ``cases.py``.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import dualtape as dt
 from caseform import Absent, Case, Special
 from cases import CASES
+
+import dualtape as dt
 from dualtape.core import recorders
 from dualtape.core.costs import Parts, Performed
 from dualtape.core.families import Absent as AbsentRow
-from dualtape.core.families import Binary, Elementwise
 from dualtape.core.recorders import Recorder
 from dualtape.core.table import ROWS, TABLE
 from dualtape.core.tensor import Node, tensor
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
 SMOOTH = [c for c in CASES if isinstance(c, Case)]
 KINKS = [c for c in CASES if isinstance(c, Special)]
 CUTS = [c for c in CASES if isinstance(c, Absent)]
-BINARY = [c for c in SMOOTH if isinstance(ROWS[c.row], Binary) and not c.label]
+BINARY = [c for c in SMOOTH if ROWS[c.row].kind == "elementwise" and len(c.args) == 2 and not c.label]
 # Tolerances of equality to rounding, by the precision of the result.
 CLOSE = {np.dtype(np.float32): 2e-5, np.dtype(np.complex64): 2e-5}
 SINGLE = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
@@ -84,14 +86,21 @@ def pushed(f: Any, args: Any, tangents: Any) -> tuple[Any, Any]:
     """The value, and its tangent; ``tangents`` has None for arguments that stand still."""
     xs = tensors(args)
     moving = [k for k, t in enumerate(tangents) if t is not None]
-    with np.errstate(all="ignore"), dt.ForwardAccumulator([xs[k] for k in moving], [tangents[k] for k in moving]) as acc:
+    with (
+        np.errstate(all="ignore"),
+        dt.ForwardAccumulator([xs[k] for k in moving], [tangents[k] for k in moving]) as acc,
+    ):
         y = f(*xs)
     return y, acc.jvp(y)
 
 
 def inner(a: Any, b: Any) -> float:
     """Re <a, b>, absent meaning zero."""
-    return sum(float(np.sum(np.real(np.conj(bare(u)) * bare(v)))) for u, v in zip(a, b, strict=True) if u is not None and v is not None)
+    return sum(
+        float(np.sum(np.real(np.conj(bare(u)) * bare(v))))
+        for u, v in zip(a, b, strict=True)
+        if u is not None and v is not None
+    )
 
 
 class Witness(Recorder):
@@ -244,7 +253,7 @@ def test_absent_tangents(case: Case) -> None:
             assert abs(total - inner(gs, ts)) <= 1e-10 * (scale + 1e-300) + 1e-300
 
 
-@named([c for c in SMOOTH if isinstance(ROWS[c.row], Elementwise) and not c.label])
+@named([c for c in SMOOTH if ROWS[c.row].kind == "elementwise" and not c.label])
 def test_numpy_function_and_dualtape_function_agree(case: Case) -> None:
     call = ROWS[case.row].call
     value, gradients = pulled(case.f, case.args)
@@ -310,7 +319,9 @@ def test_special_point(case: Special) -> None:
             with np.errstate(all="ignore"):
                 along = inner(ones, results(t))
             want = np.real(np.conj(unit) * expected[place])
-            np.testing.assert_allclose(along, want, rtol=1e-12, atol=1e-300, err_msg=f"tangent, argument {k} at {place}")
+            np.testing.assert_allclose(
+                along, want, rtol=1e-12, atol=1e-300, err_msg=f"tangent, argument {k} at {place}"
+            )
 
 
 # ------------------------------------------------------------------ no derivative
@@ -389,7 +400,10 @@ def test_work_counts(case: Case) -> None:
         shapes = tuple(np.shape(a.value if isinstance(a, Node) else a) for a in operands)
         constants = tuple(None if isinstance(a, Node) else a for a in operands)
         every = tuple(isinstance(a, Node) for a in operands)
-        combinations = {every, *(tuple(k == j and e for k, e in enumerate(every)) for j in range(len(every)) if every[j])}
+        combinations = {
+            every,
+            *(tuple(k == j and e for k, e in enumerate(every)) for j in range(len(every)) if every[j]),
+        }
         whole = None
         for active in sorted(combinations, key=sum, reverse=True):
             performed = Performed(shapes, tuple(np.shape(o.value) for o in outs), active, params, constants)
@@ -417,10 +431,16 @@ def temporary(make: Any) -> Any:
 
 BROKEN: dict[str, Any] = {
     "wrong slope": dict(partials=lambda x: -np.sin(x), kernel=np.sin),
-    "slope right at first order only": dict(partials=lambda x: np.cos(x.numpy() if hasattr(x, "numpy") else x), kernel=np.sin),
+    "slope right at first order only": dict(
+        partials=lambda x: np.cos(x.numpy() if hasattr(x, "numpy") else x), kernel=np.sin
+    ),
     "modes that differ": dict(jvp=lambda t, x: t * np.cos(x), vjp=lambda g, x: g * np.cos(x) * 1.0001, kernel=np.sin),
-    "not un-broadcast": dict(jvp=lambda t, x: t + 0 * x, vjp=lambda g, x: np.stack([g, g])[0][..., None], kernel=lambda x: x * 1),
-    "leaks double precision": dict(jvp=lambda t, x: t * np.float64(2), vjp=lambda g, x: g * np.float64(2), kernel=lambda x: 2 * x),
+    "not un-broadcast": dict(
+        jvp=lambda t, x: t + 0 * x, vjp=lambda g, x: np.stack([g, g])[0][..., None], kernel=lambda x: x * 1
+    ),
+    "leaks double precision": dict(
+        jvp=lambda t, x: t * np.float64(2), vjp=lambda g, x: g * np.float64(2), kernel=lambda x: 2 * x
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.accumulator import TangentRecorder
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import Linear, linear, publish, record
 from dualtape.core.recorders import STACK
@@ -269,10 +270,6 @@ def holders(x: Tensor) -> tuple[int, int]:
     return getrefcount(node), getrefcount(node.value)
 
 
-# A tangent is held by its node, by the accumulator that passes it on (twice), and by the rule that asks.
-TANGENT_REFERENCES = 6
-
-
 def is_alone(counts: tuple[int, int]) -> bool:
     """Whether nobody but the handle holds the node, and nobody but the node the array."""
     return counts[0] <= ALONE[0] and counts[1] <= ALONE[1]
@@ -452,4 +449,24 @@ def _calibrate() -> tuple[int, int]:
     return seen[0]
 
 
+def _calibrate_tangent() -> int:
+    """The references to a tangent inside ``Assign.push`` when only its node holds it."""
+    seen: list[int] = []
+
+    class Probe(Assign):
+        __slots__ = ()
+
+        def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+            t, s = tangents
+            seen.append(getrefcount(t))
+            return t
+
+    node, recorder = Node(np.zeros(2)), TangentRecorder(0)
+    node.tangents = {0: np.zeros(2)}
+    probe = Probe("probe", assign_row.kernel, kind="linear")
+    recorder.see(probe, (node, np.zeros(())), (Node(np.zeros(2)),), {"index": 0, "basic": True}, (recorder,))
+    return seen[0]
+
+
 ALONE = _calibrate()
+TANGENT_REFERENCES = _calibrate_tangent()
