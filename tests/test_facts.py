@@ -108,7 +108,7 @@ def test_3_gradient_runs_its_rules_under_what_is_active_when_it_is_called() -> N
 
 
 def test_4_an_identity_is_never_used_again() -> None:
-    """With id(object): a Tensor born where a watched one died counts as watched, and its gradient is 4, not None."""
+    """With id(object): a Tensor born where a watched one died counts as watched, and entries overwrite each other."""
     with dt.GradientTape(persistent=True) as tape:
         tape.watch([dt.constant(1.0) for _ in range(50)])
         born_later = [dt.constant(2.0) for _ in range(50)]
