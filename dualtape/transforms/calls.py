@@ -21,7 +21,7 @@ from dualtape.core.structure import flatten
 from dualtape.core.table import TABLE, Row
 from dualtape.core.tape import sweep
 from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, tensor, wrap
-from dualtape.transforms.arguments import taped
+from dualtape.transforms.arguments import recorded
 
 
 class Like(NamedTuple):
@@ -151,8 +151,11 @@ def transposed(linear: Callable[[list[Any]], Sequence[Any]], likes: list[Any], s
     """
     rng = np.random.default_rng(0)  # no zeros: rules may leave out what a zero would meet
     dummies = [tensor(rng.uniform(0.5, 1.0, x.shape).astype(x.dtype)[()]) for x in likes]
-    with taped(dummies) as entries:
-        outs = [None if y is None else operand(y) for y in linear(dummies)]
+
+    def run() -> list[Any]:
+        return [None if y is None else operand(y) for y in linear(dummies)]
+
+    outs, entries = recorded(run, (), {}, dummies)
     return swept(entries, outs, seeds, dummies)
 
 
@@ -164,7 +167,7 @@ def swept(entries: Any, outs: Sequence[Any], seeds: Sequence[Any], wanted: Seque
             g = fitting(loose(g), y, "a cotangent")
             cotangents.add(y._node.id, cast_back(g, y.dtype))
     cotangents.owned.clear()
-    return sweep(entries, cotangents, [x._node.id for x in wanted], consume=True)
+    return sweep(entries, cotangents, [x._node.id for x in wanted], True, True)
 
 
 # ------------------------------------------------------------------ arguments and bodies
@@ -303,7 +306,7 @@ class Body(Recorder):
             try:
                 return f(*args, **kwargs)
             finally:
-                self.close()
+                recorders.remove(self)
 
 
 class Bound:

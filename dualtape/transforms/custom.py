@@ -12,7 +12,7 @@ from dualtape.core.accumulator import TangentRecorder, attach
 from dualtape.core.families import nondifferentiable
 from dualtape.core.structure import map_structure
 from dualtape.core.tensor import Tensor, new_id, wrap
-from dualtape.transforms.arguments import ensure_callable, results, taped
+from dualtape.transforms.arguments import ensure_callable, recorded, results
 from dualtape.transforms.calls import Body, Bound, Given, all_results, connect, likes, loose, no_tangent, paired, swept
 
 stopped = nondifferentiable(lambda x: x, name="stop_gradient")
@@ -323,8 +323,8 @@ class Checkpoint(Bound):
 
         def back(primals: list[Tensor], gs: list[Any], raw: bool) -> Sequence[Any]:
             mine = given.own()
-            with as_they_were(variables), taped([*mine, *foreign]) as entries:
-                found, _ = run(mine)
+            with as_they_were(variables):
+                (found, _), entries = recorded(run, (mine,), {}, [*mine, *foreign])
             return swept(entries, [found[k] for k in carried], gs, [*mine, *foreign])
 
         def forward(primals: list[Tensor], ts: list[Any], raw: bool) -> Sequence[Any]:
