@@ -203,7 +203,7 @@ from dualtape.ops.shaping import (
 from dualtape.ops.sorting import (
     sort,
 )
-from dualtape.transforms.custom import stop_gradient
+from dualtape.transforms.custom import checkpoint, custom_gradient, custom_jvp, custom_vjp, stop_gradient
 from dualtape.transforms.gradient import grad, value_and_grad
 from dualtape.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from dualtape.transforms.products import hvp, jvp, linearize, vjp
@@ -295,6 +295,7 @@ __all__ = [
     "cast",
     "cbrt",
     "ceil",
+    "checkpoint",
     "clip",
     "column_stack",
     "complex128",
@@ -311,6 +312,9 @@ __all__ = [
     "cumsum",
     "cumulative_prod",
     "cumulative_sum",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
     "deg2rad",
     "digitize",
     "divide",

@@ -108,12 +108,12 @@ def test_3_gradient_runs_its_rules_under_what_is_active_when_it_is_called() -> N
 
 
 def test_4_an_identity_is_never_used_again() -> None:
-    """With id(object): a Tensor born where a watched one died counts as watched, and its gradient is 4, not None."""
+    """With id(object): a Tensor born where a watched one died counts as watched, and entries overwrite each other."""
     with dt.GradientTape(persistent=True) as tape:
-        tape.watch([dt.constant(1.0) for _ in range(50)])
-        born_later = [dt.constant(2.0) for _ in range(50)]
+        tape.watch([dt.constant(1.0) for _ in range(2000)])
+        born_later = [dt.constant(2.0) for _ in range(2000)]
         y = sum(x * x for x in born_later)
-    assert tape.gradient(y, born_later) == [None] * 50
+    assert tape.gradient(y, born_later) == [None] * 2000
 
 
 def test_4_a_node_never_changes() -> None:

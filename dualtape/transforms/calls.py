@@ -1,0 +1,328 @@
+"""One call of a user's function as one operation, with a row of its own whose rules run the user's rules on Tensors.
+
+A rule that is missing is the transpose of the one that is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualtape.core import costs, recorders
+from dualtape.core.cotangents import Cotangents, cast_back
+from dualtape.core.families import record
+from dualtape.core.recorders import Recorder, Stack
+from dualtape.core.structure import flatten
+from dualtape.core.table import TABLE, Row
+from dualtape.core.tape import sweep
+from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, tensor, wrap
+from dualtape.transforms.arguments import recorded
+
+
+class Like(NamedTuple):
+    """The shape and dtype of an array, without the array."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+# (operands, cotangents of the results, raw) -> cotangents of the operands, and likewise for tangents. Zeros are filled
+# in. Raw: nobody outside records, so that values kept from the call itself will do.
+Rule = Callable[[list[Tensor], list[Any], bool], Sequence[Any]]
+
+
+class Call(Row):
+    """One call of a function with rules of its own. Entry: row, identities, identities of the results, operands."""
+
+    __slots__ = ("back", "forward", "held", "ins", "outs")
+
+    def __init__(self, name: str, ins: list[Like], outs: list[Like], back: Rule | None, forward: Rule | None) -> None:
+        super().__init__(name, lambda *arrays: arrays, kind="custom", outputs=len(outs))
+        self.ins, self.outs = ins, outs
+        # What the rules themselves keep alive, as far as it is known.
+        self.held: tuple[Node, ...] = ()
+        self.back: Rule = back or self.from_forward
+        self.forward: Rule = forward or self.from_back
+        self.work = costs.moves
+
+    def from_back(self, primals: list[Tensor], ts: list[Any], raw: bool) -> list[Any]:
+        return transposed(lambda gs: self.back(primals, gs, raw), self.outs, ts)
+
+    def from_forward(self, primals: list[Tensor], gs: list[Any], raw: bool) -> list[Any]:
+        return transposed(lambda ts: self.forward(primals, ts, raw), self.ins, gs)
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        return self, ids, tuple([out.id for out in outs]), operands
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, ids, out_ids, operands = entry
+        gs = [g, *[cotangents.pop(i, None) for i in out_ids[1:]]]
+        if any([g is not None for g in gs]):
+            for k, (i, c) in enumerate(zip(ids, self.applied(self.back, operands, gs, self.outs, raw), strict=True)):
+                if i and c is not None:
+                    c = fitting(c, self.ins[k], f"{self.name}: gradient {k}")
+                    cotangents.add(i, cast_back(c, self.ins[k].dtype))
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        ts = self.applied(self.forward, entry[3], tangents, self.ins, raw)
+        found = [
+            fitting(np.zeros((), y.dtype) if t is None else t, y, f"{self.name}: tangent {k}")
+            for k, (t, y) in enumerate(zip(ts, self.outs, strict=True))
+        ]
+        return found if self.outputs > 1 else found[0]
+
+    def applied(self, rule: Rule, operands: Any, given: Any, likes: list[Any], raw: bool) -> Sequence[Any]:
+        """What a rule gives; under no recorder if its values are to be raw."""
+        filled = [
+            c if c.__class__ is Tensor else tensor(np.zeros(like.shape, like.dtype)[()] if c is None else c)
+            for c, like in zip(given, likes, strict=True)
+        ]
+        with recorders.only(()) if raw else nullcontext():
+            found = rule([wrap(n) for n in operands], filled, raw)
+            return [None if c is None else loose(operand(c)) for c in found]
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return entry[1]  # type: ignore[no-any-return]
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        row, ids, *rest = entry
+        return (row, tuple([i if i in needed else 0 for i in ids]), *rest)
+
+    def kept(self, entry: Any) -> tuple[Any, ...]:
+        return (*entry[3], *self.held)
+
+
+def loose(x: Any) -> Any:
+    """A Tensor as a rule passes it on: plain unless somebody follows it."""
+    return x._node.value if x.__class__ is Tensor and not recorders.is_tracked(x._node) else x
+
+
+def fitting(c: Any, like: Any, name: str) -> Any:
+    """A derivative that a user's rule returned, in the shape it must have."""
+    if not hasattr(c, "dtype"):
+        c = np.asarray(c)[()]
+    if c.shape == like.shape:
+        return c
+    try:
+        return np.broadcast_to(c, like.shape)
+    except ValueError:
+        raise ValueError(f"{name} has shape {c.shape}, but must have shape {like.shape}") from None
+
+
+def connect(
+    name: str,
+    operands: list[Tensor],
+    outs: list[Tensor],
+    back: Rule | None = None,
+    forward: Rule | None = None,
+    held: Any = None,
+) -> list[Tensor]:
+    """Fresh results, connected with the operands by the rules alone. Rules see only results that carry derivatives."""
+    fresh = [wrap(Node(y._node.value)) for y in outs]
+    carried = [y._node for y in fresh if y.dtype.kind in "fc"]
+    if carried and operands:
+        row = Call(name, likes(operands), likes([wrap(n) for n in carried]), back, forward)
+        row.held = tuple([x._node for x in flatten(held)[0] if x.__class__ is Tensor])
+        record(row, tuple([x._node for x in operands]), tuple(carried), {})
+    return fresh
+
+
+def likes(xs: Sequence[Tensor]) -> list[Like]:
+    """Shapes and dtypes."""
+    return [Like(x.shape, x.dtype) for x in xs]
+
+
+def all_results(gs: Sequence[Any], outs: Sequence[Like]) -> list[Any]:
+    """Cotangents for all results: those given, for the ones that carry derivatives, and zeros for the others."""
+    it = iter(gs)
+    return [next(it) if y.dtype.kind in "fc" else tensor(np.zeros(y.shape, y.dtype)[()]) for y in outs]
+
+
+def transposed(linear: Callable[[list[Any]], Sequence[Any]], likes: list[Any], seeds: list[Any]) -> list[Any]:
+    """The transpose of a linear function of arrays like ``likes``, applied to ``seeds``.
+
+    The function runs once on arguments that do not matter, under a tape, and the sweep back over what it did is
+    its transpose (conjugate transpose, for complex arrays). Under outer recorders all of this is recorded.
+    """
+    rng = np.random.default_rng(0)  # no zeros: rules may leave out what a zero would meet
+    dummies = [tensor(rng.uniform(0.5, 1.0, x.shape).astype(x.dtype)[()]) for x in likes]
+
+    def run() -> list[Any]:
+        return [None if y is None else operand(y) for y in linear(dummies)]
+
+    outs, entries = recorded(run, (), {}, dummies)
+    return swept(entries, outs, seeds, dummies)
+
+
+def swept(entries: Any, outs: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Tensor]) -> list[Any]:
+    """The cotangents of ``wanted`` by a sweep that starts from ``outs``."""
+    cotangents = Cotangents()
+    for y, g in zip(outs, seeds, strict=True):
+        if y.__class__ is Tensor and g is not None:
+            g = fitting(loose(g), y, "a cotangent")
+            cotangents.add(y._node.id, cast_back(g, y.dtype))
+    cotangents.owned.clear()
+    return sweep(entries, cotangents, [x._node.id for x in wanted], True, True)
+
+
+# ------------------------------------------------------------------ arguments and bodies
+class Given:
+    """The arguments of a call, taken apart: all leaves, and among them the operands, which recorders follow."""
+
+    def __init__(self, args: Any, outer: Stack) -> None:
+        self.args = args
+        self.leaves, self.rebuild = flatten(args)
+        # Whole numbers are passed on as they are (an axis, a count), but have their place among the gradients.
+        self.places = [k for k, leaf in enumerate(self.leaves) if is_array(leaf)]
+        self.variables = {id(leaf) for leaf in self.leaves}
+        self.slots: list[int] = []
+        self.operands: list[Tensor] = []
+        for k in self.places:
+            leaf = self.leaves[k]
+            if isinstance(leaf, (int, np.integer)):
+                continue
+            # A handle or an array of our own: the caller may give his a new value before the rules run.
+            x = operand(leaf)
+            self.leaves[k] = x = wrap(x._node) if x.__class__ is Tensor else constant(x)
+            if x.dtype.kind in "fc" and any([r.tracks(x._node) for r in outer]):
+                self.slots.append(k)
+                self.operands.append(x)
+
+    def filled(self, values: Sequence[Any], others: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
+        """The arguments, with ``values`` for the operands."""
+        leaves = [others(leaf) for leaf in self.leaves]
+        for k, value in zip(self.slots, values, strict=True):
+            leaves[k] = value
+        return self.rebuild(iter(leaves))
+
+    def own(self) -> list[Tensor]:
+        """The operands under identities of their own; recorders see the step to them."""
+        return [TABLE["identity"](x) for x in self.operands] if recorders.live() else self.apart()
+
+    def apart(self) -> list[Tensor]:
+        """The operands under identities of their own, which nobody follows."""
+        return [wrap(Node(x._node.value)) for x in self.operands]
+
+    def picked(self, found: Any, name: str) -> list[Any]:
+        """The gradients of the operands among those returned for all arguments, flat or in their structure."""
+        entries = found if isinstance(found, (tuple, list)) else (found,)
+        if len(entries) != len(self.places) or any([isinstance(c, (tuple, list, dict)) for c in entries]):
+            whole = len(self.args) == 1 != len(entries) and parts_of(self.args[0]) is not None
+            entries = paired(self.args, (found,) if whole else entries, name)
+        by_place = dict(zip(self.places, entries, strict=True))
+        return [by_place[k] for k in self.slots]
+
+
+def no_tangent(leaf: Any) -> Any:
+    """The tangent of an argument that is not followed."""
+    if not is_array(leaf):
+        return 0.0
+    kind = np.result_type(leaf)
+    return constant(np.zeros(np.shape(leaf), kind if kind.kind in "fc" else float))
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf of an argument has its place among the gradients."""
+    return isinstance(leaf, (Operand, np.ndarray, *SCALARS))
+
+
+def parts_of(structure: Any) -> list[Any] | None:
+    """The parts of a list, tuple, dict or dataclass; None for a leaf."""
+    if dataclasses.is_dataclass(structure) and not isinstance(structure, type):
+        return [getattr(structure, field.name) for field in dataclasses.fields(structure)]
+    if isinstance(structure, dict):
+        return list(structure.values())
+    return list(structure) if isinstance(structure, (list, tuple)) else None
+
+
+def paired(args: Any, found: Any, name: str) -> list[Any]:
+    """One entry of ``found`` for each array in ``args``; None stands for a part that has no gradient."""
+    count = sum([is_array(leaf) for leaf in flatten(args)[0]])
+    parts = parts_of(args)
+    if found is None or parts is None:
+        if found is None or count == 1:
+            return [found] * count
+        raise ValueError(f"{name}: the argument {args!r} is not an array; return None in place of its gradient")
+    if isinstance(args, dict) and isinstance(found, dict):
+        found = {k: found.get(k) for k in args}
+    grads = parts_of(found)
+    if grads is None or len(grads) != len(parts):
+        got = 1 if grads is None else len(grads)
+        raise ValueError(f"{name} returned {got} gradient(s) for {len(parts)} argument(s)")
+    return [c for part, grad in zip(parts, grads, strict=True) for c in paired(part, grad, name)]
+
+
+class Body(Recorder):
+    """Stands in for the recorders outside while the body of a function runs, and notes what it takes from outside.
+
+    With ``refuse``, a name, taking anything the recorders outside follow is an error that names the function.
+    """
+
+    __slots__ = ("foreign", "inside", "outer", "refuse", "variables")
+
+    def __init__(self, outer: Stack, inside: Sequence[Tensor], refuse: str = "") -> None:
+        super().__init__(None)
+        self.outer, self.refuse = outer, refuse
+        self.inside = {x._node.id for x in inside}
+        self.foreign: dict[int, Node] = {}
+        self.variables: dict[int, Any] = {}
+
+    def tracks(self, node: Node) -> bool:
+        known = self.live and not self.refuse
+        return known and (node.id in self.inside or any([r.tracks(node) for r in self.outer]))
+
+    def access(self, variable: Any) -> None:
+        for r in self.outer:
+            r.access(variable)
+        if variable.trainable:
+            self.variables.setdefault(variable._node.id, (variable, variable._node))
+
+    def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+        if any([self.takes(a) for a in operands if a.__class__ is Node]):
+            self.inside.update([out.id for out in outs])
+
+    def takes(self, node: Node) -> bool:
+        """Whether a derivative by ``node`` is asked for, noting it if it comes from outside."""
+        if node.id in self.inside:
+            return True
+        if not any([r.tracks(node) for r in self.outer]):
+            return False
+        if self.refuse:
+            raise TypeError(
+                f"{self.refuse} uses a Tensor {node.value.shape} from outside that a recorder follows, which "
+                "its rules say nothing about: make it an argument, or pass it through dualtape.stop_gradient"
+            )
+        self.foreign[node.id] = node
+        return True
+
+    def run(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of ``f`` under this recorder alone."""
+        with recorders.only((self,)):
+            try:
+                return f(*args, **kwargs)
+            finally:
+                recorders.remove(self)
+
+
+class Bound:
+    """A function that also works as a method."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, f)
+        self.f = f
+        self.name = getattr(f, "__name__", type(f).__name__)
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else functools.partial(self.call, (owner,))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call((), *args, **kwargs)
+
+    def call(self, owner: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
+        """The function, of the object it is a method of (if it is one) and its arguments."""
+        raise NotImplementedError
