@@ -22,7 +22,7 @@ SPEC = Spec(
         Claim(
             "constant-multiple",
             "A reverse-mode gradient costs at most 4 times the function, whatever the number of inputs.",
-            "Griewank & Walther, Evaluating Derivatives, 2nd ed., SIAM 2008 (rule 3, after a public summary)",
+            "Griewank & Walther, Evaluating Derivatives, 2nd ed., SIAM 2008 (after a public summary)",
             "R2",
         ),
         Claim(
