@@ -24,7 +24,7 @@ SPEC = Spec(
             "no-confusion",
             "D_x [x D_y (x + y)] at 1 is 1, and 2 if perturbations are confused; D_x [x D_y (x y)] at 1, y = 2, is 2.",
             "Siskind & Pearlmutter, Nesting forward-mode AD in a functional framework, HOSC 21, 2008; "
-            "tests of ForwardDiff (issue 83) and DiffSharp",
+            "tests of ForwardDiff and DiffSharp",
             "R",
         ),
         Claim(
