@@ -69,7 +69,7 @@ def rows_of(
     calls: dict[str, Callable[[], object]] = {"f": lambda: instance.f(instance.x)}
     calls |= {method.name: method.timed for method in methods}
     calls |= {f"{method.name} once": method.once for method in methods if method.once is not None}
-    times = measure.interleaved(calls, config.quick, limit=0.05 if config.quick else 0.45)
+    times = measure.interleaved(calls, config.quick, limit=0.05 if config.quick else 0.3)
     f_seconds, value = times["f"].seconds, instance.f(instance.x)
     rows = []
     for method in methods:
