@@ -118,14 +118,16 @@ def _gradient_rows(case: Case, config: Config) -> list[Row]:
     directions = np.zeros((count, x.size))
     directions[np.arange(count), picked] = 1.0
 
+    _, push = dt.linearize(f, x)
+
     def forward() -> Any:
-        _, push = dt.linearize(f, x)
         return np.array([float(push(direction)) for direction in directions])
 
     value, gradient = (np.asarray(part) for part in dt.value_and_grad(f)(x))
     pushed = forward()
     stepped = np.array([measure.complex_step(f, x, int(i)) for i in picked])
     calls = {"f": lambda: f(x), "reverse": lambda: dt.grad(f)(x), "forward": forward}
+    calls["linearize"] = lambda: dt.linearize(f, x)
     times = measure.interleaved(calls, config.quick, limit=0.5 if config.quick else 3.0)
     once = cost.evaluation + cost.partials
     base = cost.evaluation.weigh("flops")
@@ -134,7 +136,7 @@ def _gradient_rows(case: Case, config: Config) -> list[Row]:
         ("reverse", 1, 1, once + cost.adjoint, gradient[picked], lambda g: measure.record(g, x)),
         ("forward", x.size, count, once + cost.tangent * x.size, pushed, lambda g: dt.jvp(g, (x,), (directions[0],))),
     ):
-        seconds = times[mode].seconds * sweeps / timed
+        seconds = times[mode].seconds * sweeps / timed + (times["linearize"].seconds if mode == "forward" else 0.0)
         row: Row = {
             "parameters": x.size,
             "observations": case.observations,

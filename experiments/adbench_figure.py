@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from . import plots
+from . import measure, plots
 from .plots import COLOURS
 from .spec import Row
 
@@ -57,7 +57,6 @@ def figure(rows: Sequence[Row]) -> Any:
     """Counted work (left) and relative time among the published ones (right) against the number of parameters."""
     drawing, (work, wall) = plots.panels(2, height=3.6)
     gmm = [row for row in rows if row["problem"] == "GMM"]
-    sizes = sorted({row["parameters"] for row in gmm})
     for axes, quantity, label in (
         (work, "flops_ratio", "Work(gradient) / Work(f)   [flops]"),
         (wall, "relative_time", "time(gradient) / time(f)"),
@@ -68,12 +67,15 @@ def figure(rows: Sequence[Row]) -> Any:
         axes.set_ylabel(label)
         handles = _ours(axes, gmm, quantity)
     work.set_xlim(10, 4000)
-    bound = plots.theory(work, sizes, lambda p: 5, "5  (bound, reverse)")
+    work.set_ylim(1, 2 * max(row["flops_ratio"] for row in gmm))
+    bound = plots.theory(work, (10, 4000), lambda p: 5, "5  (bound, reverse)")
     _published(wall)
     wall.set_xlim(10, PUBLISHED_PARAMETERS[-1] * 9)  # room for the names of the lines
     wall.set_xticks([10, 100, 1000])
+    python = [row["parameters"] for row in gmm if row["f_seconds"] / row["operations"] < measure.OVERHEAD_SECONDS]
+    shade = plots.shade_overhead(wall, max(python, default=0) * 1.3)
     work.set_title("a   GMM, counted operations")
     wall.set_title("b   GMM, wall clock")
     published = Line2D([], [], color="0.62", marker=".", label="published 2018, other machine, 10k points")
-    plots.legend_below(drawing, [*handles, bound, published], columns=2)
+    plots.legend_below(drawing, [*handles, bound, published, *([shade] if shade else [])], columns=2)
     return drawing

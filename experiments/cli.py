@@ -66,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             threads=options.threads or None,
             track=console.track,
         )
-        return runner.run(runner.resolve(options.names), config, options.out, console)
+        names = runner.resolve(options.names)
+        options.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after a minute's work
+        return runner.run(names, config, options.out, console)
     except (runner.UnknownExperimentError, store.StoreError) as error:
         console.error(f"error: {error}")
         return 2

@@ -66,7 +66,8 @@ class RichConsole:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        self._out.print(f"\n{title}", style="bold", markup=False)  # a title of the table's would wrap at its width
+        table = Table(box=box.SIMPLE_HEAD)
         for header in headers:
             table.add_column(header, overflow="fold")
         colours = {"pass": "green", "FAIL": "bold red", "ERROR": "bold red"}

@@ -46,8 +46,8 @@ COLUMNS = (
 class Method:
     """One way to the derivative, as the experiment that uses it sees it.
 
-    `sweeps` is for the whole derivative; `timed` performs `timed_sweeps` of them, `derivative` makes the entries
-    `entries` (all if None), and `work` is a Work for the whole derivative.
+    `sweeps` is for the whole derivative; `timed` performs `timed_sweeps` of them, after what `once` does once.
+    `derivative` has the entries `entries` (all if None), and `work` is a Work for the whole derivative.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Method:
     derivative: Any
     timed: Callable[[], object]
     timed_sweeps: int
+    once: Callable[[], object] | None = None
     recording: Callable[[Any], object] | None = None  # f -> one sweep of it, to see what is held for it
     entries: Any = None
 
@@ -67,6 +68,7 @@ def rows_of(
     """Time all methods of one instance against f, in turns, and make their rows; the first method is the cheap one."""
     calls: dict[str, Callable[[], object]] = {"f": lambda: instance.f(instance.x)}
     calls |= {method.name: method.timed for method in methods}
+    calls |= {f"{method.name} once": method.once for method in methods if method.once is not None}
     times = measure.interleaved(calls, config.quick, limit=0.05 if config.quick else 0.3)
     f_seconds, value = times["f"].seconds, instance.f(instance.x)
     rows = []
@@ -74,6 +76,8 @@ def rows_of(
         picked = ... if method.entries is None else method.entries
         reference, scale = instance.derivative[picked], instance.scale[picked]
         seconds = times[method.name].seconds * method.sweeps / method.timed_sweeps
+        if method.once is not None:
+            seconds += times[f"{method.name} once"].seconds
         row: Row = {
             "problem": problem.name,
             "n": n,

@@ -22,10 +22,16 @@ SPEC = Spec(
     claims=(
         Claim(
             "no-confusion",
-            "Nested derivatives need their perturbations told apart; untagged dual numbers give 2 for 1 and 3 for 2.",
+            "D_x [x D_y (x + y)] at 1 is 1, and 2 if perturbations are confused; D_x [x D_y (x y)] at 1, y = 2, is 2.",
             "Siskind & Pearlmutter, Nesting forward-mode AD in a functional framework, HOSC 21, 2008; "
-            "tests of ForwardDiff (issue 83) and DiffSharp",
+            "tests of ForwardDiff and DiffSharp",
             "R",
+        ),
+        Claim(
+            "confused-product",
+            "Confused perturbations make D_x [x D_y (x y)] at 1, y = 2, a 3.",
+            "dual numbers without tags, by hand",
+            "D",
         ),
         Claim(
             "shift",

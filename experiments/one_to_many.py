@@ -52,9 +52,8 @@ def fresh_entries(f: Any, t: Any, m: int, indices: Any) -> Any:
     return np.array([float(dt.vjp(f, t)[1](unit(m, i))[0]) for i in indices])
 
 
-def recorded_entries(f: Any, t: Any, m: int, indices: Any) -> Any:
+def pulled_entries(pullback: Any, m: int, indices: Any) -> Any:
     """The same from one tape, swept once an entry."""
-    _, pullback = dt.vjp(f, t)
     return np.array([float(pullback(unit(m, i))[0]) for i in indices])
 
 
@@ -67,7 +66,7 @@ def _methods(instance: Instance, cost: Any, m: int, quick: bool) -> list[Method]
     calls = {name: measure.Counted(f) for name in ("forward", "reverse", "reverse_recorded")}
     _, derivative = dt.jvp(calls["forward"], (t,), (seed,))
     fresh = fresh_entries(calls["reverse"], t, m, checked)
-    recorded = recorded_entries(calls["reverse_recorded"], t, m, checked)
+    _, pullback = dt.vjp(calls["reverse_recorded"], t)
     return [
         Method(
             "forward",
@@ -95,10 +94,11 @@ def _methods(instance: Instance, cost: Any, m: int, quick: bool) -> list[Method]
             sweeps=m,
             evaluations=calls["reverse_recorded"].calls,
             work=once + cost.adjoint * m,
-            derivative=recorded,
+            derivative=pulled_entries(pullback, m, checked),
             entries=checked,
-            timed=lambda: recorded_entries(f, t, m, timed),
+            timed=lambda: pulled_entries(pullback, m, timed),
             timed_sweeps=timed.size,
+            once=lambda: dt.vjp(f, t),
         ),
         *modes.difference_methods(instance, cost, timed_sweeps=1),
     ]

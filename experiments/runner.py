@@ -36,9 +36,8 @@ def resolve(names: Sequence[str]) -> list[str]:
     chosen: list[str] = []
     for name in names:
         if name != "all" and name not in NAMES:
-            near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}?" if near else "see `python -m experiments list`"
-            raise UnknownExperimentError(f"no experiment is called {name!r}; {hint}")
+            (near,) = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.0)
+            raise UnknownExperimentError(f"no experiment is called {name!r}; the nearest name is {near!r}")
         chosen += [n for n in (NAMES if name == "all" else (name,)) if n not in chosen]
     return chosen
 

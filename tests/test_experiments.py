@@ -187,6 +187,14 @@ def test_unknown_name_says_the_nearest(capsys: pytest.CaptureFixture[str]) -> No
     assert "many_to_one" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert cli.main(["run", "trace_table", "--out", str(tmp_path / "file" / "results")]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
 def test_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["list"]) == 0
     text = capsys.readouterr().out
