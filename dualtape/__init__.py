@@ -239,16 +239,21 @@ _LATE = {
     "special": "dualtape.ops.special",
     "testing": "dualtape.testing",
 }
+# Functions that come with them, under NumPy's names.
+_LATE_NAMES = ("cross", "diag", "diagflat", "diagonal", "trace", "tril", "triu")
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
         return import_module(_LATE[name])
+    if name in _LATE_NAMES:
+        module = "chains" if name == "cross" else "diagonals"
+        return getattr(import_module(f"dualtape.ops.{module}"), name)
     raise AttributeError(f"module 'dualtape' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_LATE])
+    return sorted([*__all__, *_LATE, *_LATE_NAMES])
 
 
 __all__ = [

@@ -1,15 +1,10 @@
-"""Rows, by family. Importing this package fills the table, except the families that need SciPy."""
+"""Rows, by family. Importing this package fills the table, except the families that are loaded when first used."""
 
 from dualtape.ops import (
-    chains,
     creation,
-    diagonals,
     elementwise,
-    factorisations,
     indexing,
-    linalg,
     nondifferentiable,
-    norms,
     products,
     protocols,
     reductions,
@@ -18,15 +13,10 @@ from dualtape.ops import (
 )
 
 __all__ = [
-    "chains",
     "creation",
-    "diagonals",
     "elementwise",
-    "factorisations",
     "indexing",
-    "linalg",
     "nondifferentiable",
-    "norms",
     "products",
     "protocols",
     "reductions",

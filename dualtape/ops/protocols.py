@@ -150,14 +150,20 @@ METHODS["reduceat"] = unsupported
 UFUNC_METHODS.append(ufunc_method)
 
 
-# ------------------------------------------------------------------ SciPy's ufuncs, when SciPy is in use
+# ------------------------------------------------------------------ families that are loaded when first used
+def load_linear_algebra(function: Any) -> None:
+    """Bring in linear algebra the first time a NumPy function without a row meets a Tensor."""
+    if (getattr(function, "__module__", None) or "numpy").startswith("numpy"):
+        import dualtape.linalg  # noqa: F401
+
+
 def load_special(function: Any) -> None:
     """Bring in the rows of ``scipy.special`` the first time one of its functions meets a Tensor."""
-    if "scipy" in (getattr(function, "__module__", None) or "scipy"):
+    if "scipy" in (getattr(function, "__module__", None) or "scipy") and function not in TABLE:
         import dualtape.ops.special  # noqa: F401
 
 
-LATE_FAMILIES.append(load_special)
+LATE_FAMILIES.extend([load_linear_algebra, load_special])
 
 
 # ------------------------------------------------------------------ the methods of an array
