@@ -172,8 +172,11 @@ class Assign(Row):
     __slots__ = ()
 
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
-        x, v = (a.value if a.__class__ is Node else np.asarray(a) for a in operands)
-        return (self, *ids, outs[0].id, x.shape, x.dtype, v.shape, v.dtype, params)
+        x, v = operands
+        x = x.value if x.__class__ is Node else np.asarray(x)
+        v = v.value if v.__class__ is Node else np.asarray(v)
+        i, j = ids
+        return self, i, j, outs[0].id, x.shape, x.dtype, v.shape, v.dtype, params
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, j, out, _, dtype, shape, v_dtype, params = entry
@@ -245,8 +248,8 @@ def _assigned(x: Any, v: Any, index: Any) -> Any:
 
 def replaced(x: Any, v: Any, params: dict[str, Any], alone: bool = False) -> Tensor:
     """x with x[index] = v, recorded; written in place if nobody else holds the array."""
-    operands = tuple([a._node if a.__class__ is Tensor else a for a in (x, v)])
-    old, new = (a.value if a.__class__ is Node else a for a in operands)
+    operands = (x._node if x.__class__ is Tensor else x, v._node if v.__class__ is Tensor else v)
+    old, new = raw(x), raw(v)
     if not alone:
         old = np.array(old)
     old[params["index"]] = new
@@ -286,26 +289,26 @@ def setitem(x: Tensor, index: Any, v: Any) -> None:
         base = getattr(v, "_base", None)
         if base is not None and base[0] is x and base[1] is index and base[2] is x._node:
             return  # x[i] += v: the in-place operation on x[i] has already written through
+        new = v._node.value
     else:
         v = operand(v)
-        if v.__class__ is not Tensor:
-            v = np.asarray(v)
+        new = v._node.value if v.__class__ is Tensor else np.asarray(v)
     check_unwatched(x)
-    key, basic = normal_index(index)
-    dtype = x.dtype
-    if v.dtype != dtype:
-        if not np.can_cast(v.dtype, dtype, "same_kind"):
-            raise TypeError(f"cannot assign values of dtype {v.dtype} into a Tensor of dtype {dtype}; convert x with astype")
-        v = v.astype(dtype)
+    key, basic = (index, True) if index.__class__ in BASIC else normal_index(index)
     where = x._node.value
-    if where.__class__ is not np.ndarray:
-        where = None
-    params = {"index": key, "basic": basic}
+    if new.dtype is not where.dtype and new.dtype != where.dtype:
+        if not np.can_cast(new.dtype, where.dtype, "same_kind"):
+            raise TypeError(
+                f"cannot assign values of dtype {new.dtype} into a Tensor of dtype {where.dtype}; convert x with astype"
+            )
+        v = (v if v.__class__ is Tensor else new).astype(where.dtype)
     try:
         alone = is_alone(holders(x)) and writable(where)
-        result = replaced(x, v, params, alone)
+        result = replaced(x, v, {"index": key, "basic": basic}, alone)
     except ValueError as error:
-        raise ValueError(f"cannot assign a value of shape {v.shape} into x[index] of a Tensor {x.shape}: {error}") from None
+        raise ValueError(
+            f"cannot assign a value of shape {new.shape} into x[index] of a Tensor {where.shape}: {error}"
+        ) from None
     base = getattr(x, "_base", None)
     x._node = result._node
     if base is not None:
