@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
-from dualtape.core.table import Work
+from dualtape.core.table import Work as Work  # part of what a cost rule needs
 
 Shape = tuple[int, ...]
 
@@ -58,6 +58,12 @@ class Parts(NamedTuple):
 WorkRule = Callable[[Performed], Parts]
 
 
+def by_shape(rule: WorkRule) -> WorkRule:
+    """Mark a rule that depends on nothing but shapes and active operands, so that it is counted once for each."""
+    rule.by_shape = True  # type: ignore[attr-defined]
+    return rule
+
+
 def traffic(op: Performed, tangent: Work, adjoint: Work, *, rereads: int = 0) -> tuple[Work, Work]:
     """Tangent and adjoint arithmetic with the memory moves every operation has."""
     return (
@@ -100,15 +106,17 @@ def elementwise(
         )
         return Parts(each * m + Work(moves=op.reads + m), one * (active * m), tangent, adjoint)
 
-    return work
+    return by_shape(work)
 
 
+@by_shape
 def moves(op: Performed) -> Parts:
     """Cost of reshaping, slicing, joining, broadcasting: memory moves only."""
     tangent, adjoint = traffic(op, Work(), Work())
     return Parts(Work(moves=op.reads + op.writes), Work(), tangent, adjoint)
 
 
+@by_shape
 def summation(op: Performed) -> Parts:
     """Cost of a sum: one addition fewer than elements, for each result; its adjoint adds to each element."""
     adds = Work(adds=max(op.reads - op.writes, 0))
@@ -152,7 +160,7 @@ def composite(evaluation: Work, partials: Work, apply: Work) -> WorkRule:
         tangent, adjoint = traffic(op, apply * n, apply * n + Work(adds=op.active_reads), rereads=n)
         return Parts(evaluation * n + Work(moves=n + op.writes), partials * n, tangent, adjoint)
 
-    return work
+    return by_shape(work)
 
 
 def factorisation(

@@ -17,19 +17,15 @@ class Work(NamedTuple):
     mults: int = 0
     nonlinear: int = 0
 
-    def __add__(self, other: object) -> Work:
-        if not isinstance(other, Work):
-            return NotImplemented
-        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+    def __add__(self, other: Work) -> Work:  # type: ignore[override]  # counts add up; they are no sequence
+        a, b, c, d = other
+        return Work(self[0] + a, self[1] + b, self[2] + c, self[3] + d)
 
-    __radd__ = __add__
+    def __mul__(self, times: int) -> Work:  # type: ignore[override]
+        return Work(self[0] * times, self[1] * times, self[2] * times, self[3] * times)
 
-    def __mul__(self, times: object) -> Work:
-        if not isinstance(times, int):
-            return NotImplemented
-        return Work(*(a * times for a in self))
-
-    __rmul__ = __mul__
+    def __rmul__(self, times: int) -> Work:  # type: ignore[override]
+        return self * times
 
     def weigh(self, weighting: str) -> int:
         """The weighted sum: ``"flops"`` (0,1,1,2), ``"gw"`` (1,1,1,2) or ``"mults"`` (0,0,1,1)."""

@@ -199,11 +199,8 @@ def replay(entries: dict[int, Any], tangents: dict[int, Any]) -> dict[int, Any]:
         if not e:
             continue
         row = e[0]
-        ts = tuple([tangents.get(k) for k in row.inputs(e)])
-        if any([t is None and k for t, k in zip(ts, row.inputs(e), strict=True)]):
-            if all([t is None for t in ts]):
-                continue
-            e = row.restrict(e, tangents)
+        ts = [tangents.get(k) for k in row.inputs(e)]
+        # (All sources have tangents, so each operand that is followed has one as well.)
         found = row.push(e, ts, plain)
         if row.outputs == 1:
             tangents[i] = found
@@ -255,7 +252,10 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
                 return jvp(f, args, given.gather(moves))[1]
             gs, _ = flatten(grad(f, every)(*args))
             # The real inner product: also for complex arguments, Re <v, g>.
-            return sum((np.sum(np.real(np.conj(raw(v)) * g)) for v, g in zip(moves, gs, strict=True)), constant(0.0))
+            total: Any = constant(0.0)
+            for v, g in zip(moves, gs, strict=True):
+                total = total + np.sum(np.real(np.conj(raw(v)) * g))
+            return total
 
         product = grad(slope, every)(*xs)
     return product[0] if single else product
