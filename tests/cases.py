@@ -212,6 +212,8 @@ ELEMENTWISE: list[AnyCase] = [
     special(
         "minimum", lambda x: np.sqrt(-np.minimum(x, 0.0)), A([1.0, -4.0]), A([0.0, -0.25]), label="infinite slope above"
     ),
+    special("fmax", lambda x: np.sqrt(np.fmax(x, 0.0)), A([-1.0, 4.0]), A([0.0, 0.25]), label="infinite slope above"),
+    special("fmin", lambda x: np.sqrt(-np.fmin(x, 0.0)), A([1.0, -4.0]), A([0.0, -0.25]), label="infinite slope above"),
     special(
         "fmax", np.fmax, (A([1.0, nan, 3.0]), A([1.0, 5.0, nan])), (A([0.5, 0.0, 1.0]), A([0.5, 1.0, 0.0])), label="NaN"
     ),

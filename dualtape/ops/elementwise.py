@@ -249,7 +249,13 @@ def greater(x: Any, y: Any) -> Any:
 
 
 maximum = elementwise(np.maximum, lambda x, y: greater(x, y), lambda x, y: greater(y, x), chooses=True, work=CHOICE)
-minimum = elementwise(np.minimum, lambda x, y: greater(-raw(x), -raw(y)), lambda x, y: greater(-raw(y), -raw(x)), work=CHOICE)
+minimum = elementwise(
+    np.minimum,
+    lambda x, y: greater(-raw(x), -raw(y)),
+    lambda x, y: greater(-raw(y), -raw(x)),
+    chooses=True,
+    work=CHOICE,
+)
 
 
 def greater_number(x: Any, y: Any) -> Any:
@@ -259,9 +265,15 @@ def greater_number(x: Any, y: Any) -> Any:
     return share.astype(np.result_type(x, y))[()]
 
 
-fmax = elementwise(np.fmax, lambda x, y: greater_number(x, y), lambda x, y: greater_number(y, x), work=CHOICE)
+fmax = elementwise(
+    np.fmax, lambda x, y: greater_number(x, y), lambda x, y: greater_number(y, x), chooses=True, work=CHOICE
+)
 fmin = elementwise(
-    np.fmin, lambda x, y: greater_number(-raw(x), -raw(y)), lambda x, y: greater_number(-raw(y), -raw(x)), work=CHOICE
+    np.fmin,
+    lambda x, y: greater_number(-raw(x), -raw(y)),
+    lambda x, y: greater_number(-raw(y), -raw(x)),
+    chooses=True,
+    work=CHOICE,
 )
 remainder = elementwise(
     np.remainder,
