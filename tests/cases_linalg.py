@@ -71,20 +71,25 @@ def triangular(lower: bool, unit: bool) -> Any:
     return f
 
 
+def joined(parts: Any) -> Any:
+    """Several results of any shapes as one vector."""
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
 def of_svd(x: Any) -> Any:
     """All that a singular value decomposition determines."""
     u, s, vh = L.svd(x, full_matrices=False)
-    return np.abs(u), s, np.abs(vh), (u * np.sin(s)[..., None, :]) @ vh
+    return joined([np.abs(u), s, np.abs(vh), (u * np.sin(s)[..., None, :]) @ vh])
 
 
 def of_eigh(x: Any) -> Any:
     w, v = L.eigh(hermitian(x))
-    return w, np.abs(v), (v * np.sin(w)[..., None, :]) @ adjoint(v)
+    return joined([w, np.abs(v), (v * np.sin(w)[..., None, :]) @ adjoint(v)])
 
 
 def of_eig(x: Any) -> Any:
     w, v = L.eig(x)
-    return np.real(w), np.imag(w), np.abs(v)
+    return joined([np.real(w), np.imag(w), np.abs(v)])
 
 
 def filled(x: Any) -> Any:
@@ -143,7 +148,7 @@ CASES: list[AnyCase] = [
     case("det", lambda x: L.det(LIFT(x)[:2, :2]), np.zeros((3, 3)), single=False, order=1, label="zero"),
     case("det", L.det, np.stack([draw(3, 3), SINGULAR]), label="stack with a singular one"),
     case("det", L.det, draw(1, 1), label="of one number"),
-    case("slogdet", lambda x: tuple(L.slogdet(x)), complexes(3, 3)),
+    case("slogdet", lambda x: joined(L.slogdet(x)), complexes(3, 3)),
     case("slogdet", lambda x: L.slogdet(x)[1], draw(2, 3, 3), label="real stack"),
     case("slogdet", lambda x: L.slogdet(x).logabsdet, A([[0.0, 1.0], [2.0, 0.0]]), label="negative determinant"),
     # ---- symmetric factorisations, of the symmetric part
@@ -174,10 +179,10 @@ CASES: list[AnyCase] = [
         for s in ((), (2,))
     ),
     case("solve_triangular", triangular(False, False), regular(complexes(3, 3)), complexes(3, 2), label="complex"),
-    case("qr", lambda x: tuple(L.qr(x)), draw(4, 3)),
-    case("qr", lambda x: tuple(L.qr(x)), draw(2, 3, 3), label="square stack"),
-    case("qr", lambda x: tuple(L.qr(x)), draw(2, 4), label="wide"),
-    case("qr", lambda x: tuple(L.qr(x)), complexes(4, 3), label="complex"),
+    case("qr", lambda x: joined(L.qr(x)), draw(4, 3)),
+    case("qr", lambda x: joined(L.qr(x)), draw(2, 3, 3), label="square stack"),
+    case("qr", lambda x: joined(L.qr(x)), draw(2, 4), label="wide"),
+    case("qr", lambda x: joined(L.qr(x)), complexes(4, 3), label="complex"),
     case("qr", lambda x: L.qr(x, "r"), draw(4, 3), label="R alone"),
     case("qr", lambda x: L.qr(x, "complete").Q, draw(3, 3), label="complete"),
     case("svd", of_svd, draw(4, 3)),

@@ -142,6 +142,26 @@ def unknown(name: str, argument: str, remedy: str = "keep it constant") -> Calla
     return partial
 
 
+def alike(x: Any, y: Any) -> Any:
+    """A Python number in the dtype of ``y``, so that it does not turn single precision into double."""
+    return np.asarray(x, y.dtype)[()] if x.__class__ in (float, int) and hasattr(y, "dtype") else x
+
+
+def weak(kernel: Any) -> Any:
+    """A ufunc of two operands whose first loop is in double precision, kept from widening beside a Python number."""
+    return lambda x, y: kernel(alike(x, y), alike(y, x))
+
+
+def log(x: Any) -> Any:
+    """The logarithm, of a Python number as a Python number."""
+    return float(np.log(x)) if x.__class__ in (float, int) else np.log(x)
+
+
+def log_of_next(x: Any) -> Any:
+    """log1p, of a Python number as a Python number."""
+    return float(np.log1p(x)) if x.__class__ in (float, int) else np.log1p(x)
+
+
 def pieces(
     condition: Any, x: Any, near: Callable[[Any], Any], far: Callable[[Any], Any], inside: float, outside: float
 ) -> Any:
@@ -262,8 +282,17 @@ def quotient(x: Any, y: Any) -> Any:
     return x / np.where(both, 1, y) if np.any(both) else x / y
 
 
-xlogy = smooth(sc.xlogy, lambda y: np.log(y), lambda x, y: quotient(x, y), singular=True)
-xlog1py = smooth(sc.xlog1py, lambda y: np.log1p(y), lambda x, y: quotient(x, 1 + y), singular=True)
+xlogy = smooth(
+    weak(sc.xlogy), lambda y: log(y), lambda x, y: quotient(x, y), singular=True, name="xlogy", functions=[sc.xlogy]
+)
+xlog1py = smooth(
+    weak(sc.xlog1py),
+    lambda y: log_of_next(y),
+    lambda x, y: quotient(x, 1 + y),
+    singular=True,
+    name="xlog1py",
+    functions=[sc.xlog1py],
+)
 entr = smooth(sc.entr, lambda x: -np.log(x) - 1, singular=True)
 rel_entr = smooth(sc.rel_entr, lambda x, y: np.log(quotient(x, y)) + 1, lambda x, y: -quotient(x, y), singular=True)
 kl_div = smooth(sc.kl_div, lambda x, y: np.log(quotient(x, y)), lambda x, y: 1 - quotient(x, y), singular=True)
@@ -321,9 +350,19 @@ loggamma = smooth(sc.loggamma, lambda x: sc.psi(x))
 rgamma = smooth(sc.rgamma, rgamma_slope)
 gammasgn = elementwise(sc.gammasgn, 0, work=cost(1, adds=1))
 beta = smooth(
-    sc.beta, lambda x, y, out: out * (sc.psi(x) - sc.psi(x + y)), lambda x, y, out: out * (sc.psi(y) - sc.psi(x + y))
+    weak(sc.beta),
+    lambda x, y, out: out * (sc.psi(x) - sc.psi(x + y)),
+    lambda x, y, out: out * (sc.psi(y) - sc.psi(x + y)),
+    name="beta",
+    functions=[sc.beta],
 )
-betaln = smooth(sc.betaln, lambda x, y: sc.psi(x) - sc.psi(x + y), lambda x, y: sc.psi(y) - sc.psi(x + y))
+betaln = smooth(
+    weak(sc.betaln),
+    lambda x, y: sc.psi(x) - sc.psi(x + y),
+    lambda x, y: sc.psi(y) - sc.psi(x + y),
+    name="betaln",
+    functions=[sc.betaln],
+)
 poch = smooth(sc.poch, lambda x, y, out: out * (sc.psi(x + y) - sc.psi(x)), lambda x, y, out: out * sc.psi(x + y))
 binom = smooth(
     sc.binom,
@@ -416,7 +455,7 @@ def spence_slope(x: Any) -> Any:
 
 def log_power(x: Any, y: Any) -> Any:
     """d/dy of (x^y - 1) / y = (x^y log x - boxcox) / y, whose limit at y = 0 is log(x)^2 / 2."""
-    t = np.log(x)
+    t = np.log(alike(x, y))
     return t * t * exprel_slope(t * y)
 
 
@@ -446,8 +485,8 @@ def inv_boxcox_by_lambda(x: Any, y: Any, out: Any) -> Any:
 inv_boxcox = smooth(sc.inv_boxcox, lambda x, y, out: out / (1 + x * y), inv_boxcox_by_lambda, singular=True)
 huber = smooth(
     sc.huber,
-    lambda x, y: np.where(np.abs(raw(y)) <= raw(x), 0, np.abs(y) - x),
-    lambda x, y: np.where(np.abs(raw(y)) <= raw(x), y, np.sign(raw(y)) * x),
+    lambda x, y: np.where(np.abs(raw(y)) <= raw(x), 0, np.abs(alike(y, x)) - x),
+    lambda x, y: np.where(np.abs(raw(y)) <= raw(x), y, np.sign(raw(y)) * alike(x, y)),
     work=cost(2, adds=2, mults=2, partial=Work(adds=1)),
 )
 
