@@ -36,14 +36,14 @@ def source(leaf: Any, name: str, k: int, j: int | None = None) -> Tensor:
     if isinstance(leaf, np.ndarray) and leaf.dtype == object and has_tensor(leaf):
         return source(operand(leaf), name, k, j)
     try:
-        value = np.array(leaf)[()]
-        kind = value.dtype.kind
+        array = np.array(leaf)
+        kind = array.dtype.kind
     except (TypeError, ValueError):
         kind = "O"
     if kind not in "fc":
-        shown = f"of dtype {value.dtype}" if kind in "iub" else f"a {type(leaf).__name__}"
+        shown = f"of dtype {array.dtype}" if kind in "iub" else f"a {type(leaf).__name__}"
         raise TypeError(f"{label} is {shown}: {FLOATING}")
-    return tensor(value)
+    return tensor(array[()])
 
 
 class Sources:
