@@ -104,8 +104,7 @@ def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def guarded(zero: Any, other: Any, product: Any) -> Any:
     """``product`` of the two, with 0 wherever the first factor is 0, even if the other one is infinite or NaN there."""
     value = raw(product)
-    total = np.vdot(value, value) if value.shape else value
-    if total - total == 0:  # nothing infinite, no NaN
+    if np.isfinite(np.vdot(value, value) if value.shape else value):
         return product
     return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 

@@ -26,7 +26,11 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
         return "the target is connected with the source"
     cut = said(cuts, reached)
     if cut:
-        return "no derivative passes" + cut
+        return (
+            "the target is not connected with the source: of what was done with the source, no derivative passes"
+            + cut
+            + " (or the target was computed outside the tape, or while it was paused)"
+        )
     if t.dtype.kind not in "fc":
         return f"the target has dtype {t.dtype}: only floating and complex results have derivatives"
     return "the target does not depend on the source by any recorded operation (computed outside the tape, or paused?)"

@@ -140,14 +140,20 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
     def pull(entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
         if raw and kept.__class__ is Node:
-            d = rule(kept.value)
+            if singular:
+                d, c = careful(rule, kept, g, raw)
+            else:
+                d = rule(kept.value)
+                c = g * d.conjugate()  # free on real arrays
         elif kept.__class__ in PLAIN:
-            d = rule(kept)
+            c = g * (d := rule(kept))
+        elif singular:
+            d, c = careful(rule, kept, g, raw)
         else:
             d = partial_of(rule, kept, raw)
-        # conjugate() is free on real arrays; a Tensor stands first, so that Python and not NumPy finds its product.
-        c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
-        if singular or cotangents.masked:
+            # A Tensor stands first, so that Python and not NumPy finds its product.
+            c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
+        if cotangents.masked:
             c = guarded(g, d, c)
         if chooses:
             c = guarded(d, g, c)
@@ -160,6 +166,13 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
             cotangents[i] = c
 
     return pull
+
+
+def careful(rule: Rule, kept: Any, g: Any, raw: bool) -> tuple[Any, Any]:
+    """A partial that may be infinite, and its product with ``g``, in which a zero beats an infinity."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
+        d = partial_of(rule, kept, raw)
+        return d, guarded(g, d, d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate())
 
 
 def partial_of(rule: Rule, kept: Any, raw: bool) -> Any:
@@ -219,13 +232,15 @@ class Side(Row):
         """Tangent x partial."""
         if self.pick is None:
             return t if self.partial == 1 else t * self.partial
+        if self.singular:
+            with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
+                d = partial_of(self.partial, kept, raw)
+                return guarded(t, d, d * t if d.__class__ is Tensor else t * d)
         if raw and kept.__class__ is Node:
             d = self.partial(kept.value)
         else:
             d = partial_of(self.partial, kept, raw)
         s = d * t if d.__class__ is Tensor else t * d
-        if self.singular:
-            s = guarded(t, d, s)
         return guarded(d, t, s) if self.chooses else s
 
     def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
@@ -392,7 +407,9 @@ def with_constant(row: Binary, kernel: Any, k: int) -> Any:
     """The commonest case of a binary operation: operand k is a Tensor, the other one a Python number."""
     side = row.sides[k]
     pick = side.pick
-    simple = pick is None or pick.__class__ is int
+    # Under Python's operators and NumPy's ufuncs a number changes neither shape nor dtype; SciPy's may promote.
+    keeps_dtype = kernel.__class__ is not np.ufunc or getattr(np, kernel.__name__, None) is kernel
+    simple = keeps_dtype and (pick is None or pick.__class__ is int)
     keeps_number, keeps_tensor = pick == 1 - k, pick == k
 
     def call(x: Tensor, number: float) -> Tensor:

@@ -28,15 +28,28 @@ DOUBLE = cost(1, nonlinear=2)
 add = elementwise(operator.add, 1, 1, name="add", functions=[np.add], work=SUM)
 subtract = elementwise(operator.sub, 1, -1, name="subtract", functions=[np.subtract], work=SUM)
 multiply = elementwise(operator.mul, lambda y: y, lambda x: x, name="multiply", functions=[np.multiply], work=PRODUCT)
-divide = elementwise(
-    operator.truediv,
-    lambda y: 1 / y,
-    lambda out, y: -out / y,
-    name="divide",
-    functions=[np.divide, np.true_divide],
-    singular=True,
-    work=PRODUCT,
+divide_row = elementwise(
+    operator.truediv, lambda y: 1 / y, lambda out, y: -out / y, name="divide", singular=True, work=PRODUCT
 )
+
+
+def divide(x: Any, y: Any) -> Any:
+    """x / y, element by element; NumPy's ``divide``.
+
+    Args:
+        x: an array.
+        y: an array.
+
+    Returns:
+        A Tensor.
+    """
+    if y.__class__ in (float, int) and y == 0:
+        y = np.zeros((), raw(operand(x)).dtype)  # so that its reciprocal is infinite and no ZeroDivisionError
+    return divide_row(x, y)
+
+
+divide.reflected = divide_row.reflected  # type: ignore[attr-defined]
+register(divide, np.divide, np.true_divide)
 negative = elementwise(np.negative, -1, functions=["neg"], work=cost(1, adds=1))
 positive = elementwise(np.positive, 1, work=costs.moves)
 reciprocal = elementwise(np.reciprocal, lambda out: -(out * out), singular=True, work=cost(1, mults=1, partial=Work(mults=1)))
