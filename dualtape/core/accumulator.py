@@ -99,6 +99,8 @@ class ForwardAccumulator:
     def __init__(self, primals: Any, tangents: Any) -> None:
         self._key = new_id()
         self._recorder: TangentRecorder | None = None
+        # Where the primals keep their tangents. Not the primals: those may go while the accumulator stays.
+        self._marked: list[dict[int, Any]] = []
         xs, _ = flatten(primals)
         ts = match_structure(primals, tangents, len(xs))
         seen: set[int] = set()
@@ -117,6 +119,11 @@ class ForwardAccumulator:
             checked.append((node, tangent_like(node.value, t, name)))
         for node, t in checked:
             attach(node, self._key, t)
+            self._marked.append(node.tangents)
+
+    def __del__(self) -> None:
+        for tangents in self._marked:
+            tangents.pop(self._key, None)
 
     def __enter__(self) -> Self:
         if self._recorder is not None:
