@@ -158,7 +158,46 @@ CASES: list[AnyCase] = [
     case("exp2", sc.exp2, between(-1.0, 1.0), label="SciPy's"),
     case("expm1", sc.expm1, between(-1.0, 1.0), label="SciPy's"),
     case("log1p", sc.log1p, between(0.5, 2.0), label="SciPy's"),
+    # ---- functions of several parameters, by all of them
+    *(
+        case(name, getattr(sc, name), between(0.4, 5.0), between(*ends), single=False)
+        for name, ends in {
+            "gammainc": (0.3, 8.0),
+            "gammaincc": (0.3, 8.0),
+            "gammaincinv": (0.2, 0.8),
+            "gammainccinv": (0.2, 0.8),
+            "stdtr": (-2.0, 2.0),
+        }.items()
+    ),
+    *(
+        case(name, getattr(sc, name), between(0.5, 5.0), between(0.5, 5.0), between(0.1, 0.9), single=False)
+        for name in ("betainc", "betaincc", "betaincinv")
+    ),
+    case("gammainc", sc.gammainc, between(0.4, 5.0, 3, 1), A([0.5, 11.0, 25.0]), label="broadcast, tail", single=False),
+    case("gammaincc", sc.gammaincc, A([100.0, 1000.0]), A([110.0, 1100.0]), label="large", order=1, single=False),
+    case("betainc", sc.betainc, between(0.5, 5.0, 3, 1), between(0.5, 5.0), A(0.3), label="broadcast", single=False),
+    case("gammainc", sc.chdtr, between(1.0, 9.0), between(0.3, 4.0), label="chdtr", single=False),
+    case("gammaincc", sc.chdtrc, between(1.0, 9.0), between(0.3, 4.0), label="chdtrc", single=False),
+    *(
+        case(name, getattr(sc, name), between(-0.9, 3.0), between(0.3, 12.0), single=False, label="by order")
+        for name in ("jv", "iv", "ive", "kv", "kve")
+    ),
+    case("hyp0f1", lambda x: sc.hyp0f1(A(1.5, x.dtype), x), between(0.2, 2.0)),
+    case("hyp1f1", lambda x: sc.hyp1f1(A(1.5, x.dtype), A(2.5, x.dtype), x), between(0.2, 2.0)),
+    case("hyp2f1", lambda x: sc.hyp2f1(0.5, 1.5, 2.5, x), between(-0.5, 0.8)),
+    case("ellipk", sc.ellipk, between(-0.5, 0.9)),
+    case("ellipe", sc.ellipe, between(-0.5, 0.9)),
+    case("owens_t", sc.owens_t, between(-1.0, 2.0), between(-1.0, 2.0)),
+    case("airy", lambda x: np.stack(sc.airy(x)), between(-3.0, 2.0)),
+    case("sici", lambda x: np.stack(sc.sici(x)), between(0.5, 3.0)),
+    case("fresnel", lambda x: np.stack(sc.fresnel(x)), between(-1.0, 1.5)),
+    case("wrightomega", sc.wrightomega, between(-1.0, 2.0)),
+    case("wofz", sc.wofz, between(-1.0, 2.0) + 0.5j),
+    case("lambertw", either("lambertw"), between(0.2, 2.0), single=False),
     # ---- decided values
+    special("gammainc", sc.gammainc, (A([1.0, 2.0]), A([0.0, 0.0])), (A([0.0, 0.0]), A([1.0, 0.0])), "x = 0"),
+    special("jv", lambda v: sc.jv(v, A([0.0, -1.0])), A([1.0, 2.0]), A([0.0, np.nan]), "order, x = 0 and below"),
+    special("kv", lambda v: sc.kv(v, A([-1.0])), A([2.0]), A([np.nan]), "order, x below 0"),
     special("gammasgn", sc.gammasgn, A([-0.5, 2.0]), A([0.0, 0.0]), "any number"),
     special("erf", sc.erf, A([-inf, 0.0, inf, 30.0]), A([0.0, 2 / math.sqrt(math.pi), 0.0, 0.0]), "infinities"),
     special("ndtr", sc.ndtr, A([-inf, inf, 40.0]), A([0.0, 0.0, 0.0]), "infinities"),

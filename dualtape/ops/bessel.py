@@ -1,10 +1,13 @@
-"""Rows of the Bessel functions of ``scipy.special``: derivatives by the argument, from the recurrences of DLMF ch. 10.
+"""Rows of the Bessel functions of ``scipy.special``: by the argument, from recurrences; by the order, from series.
 
-Differences of neighbouring orders are used throughout: they hold at 0 as well, where quotients by x do not.
+By the argument, differences of neighbouring orders are used throughout (DLMF 10.6 and 10.29): they hold at 0 as well,
+where quotients by x do not. By the order there is no closed form: the power series or an integral representation is
+differentiated, in functions that have rows, so that every order of derivative exists.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,26 +17,127 @@ from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise
 from dualtape.core.tensor import raw
 
+LEGENDRE = np.polynomial.legendre.leggauss(64)
+
 
 def bessel(kernel: Any, partial: Any, **options: Any) -> Any:
     """A function of the argument alone."""
     return elementwise(kernel, partial, work=cost(1, nonlinear=2), **options)
 
 
-def ordered(kernel: Any, partial: Any, **options: Any) -> Any:
-    """A function of an order, by which no derivative is known, and an argument."""
-    name = kernel.__name__
-
-    def by_order(x: Any) -> Any:
-        raise TypeError(f"{name}: the derivative by its argument 'v', the order, is not known; keep it constant")
-
-    return elementwise(kernel, by_order, partial, work=cost(2, nonlinear=2), **options)
+def ordered(kernel: Any, by_order: Any, partial: Any) -> Any:
+    """A function of an order and an argument."""
+    return elementwise(kernel, by_order, partial, work=cost(2, nonlinear=2), singular=True)
 
 
 def sign(x: Any) -> Any:
+    """The sign, a constant."""
     return np.sign(raw(x))
 
 
+# ------------------------------------------------------------------ by the order
+def prepared(v: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Order and argument in double precision and in one shape, and the dtype of their function."""
+    dtype = np.result_type(raw(v), raw(x))
+    if dtype.kind == "c":
+        raise TypeError("the derivative of a Bessel function by its order is known for real arguments alone")
+    shape = np.broadcast_shapes(np.shape(raw(v)), np.shape(raw(x)))
+    v, x = (np.broadcast_to(u.astype(np.float64) if hasattr(u, "dtype") else float(u), shape) for u in (v, x))
+    return v, x, dtype if dtype.kind == "f" else np.dtype(np.float64)
+
+
+def power_series(v: Any, x: Any, alternate: bool, scale: Any = None) -> Any:
+    """d/dv of sum (+-1)^k (x/2)^(2k+v) / (k! gamma(k+v+1)) exp(-scale), DLMF 10.2.2 and 10.25.2."""
+    top = float(np.max(np.abs(np.asarray(raw(x))), initial=0.0))
+    k = np.arange(math.ceil(0.5 * top + 9 * math.sqrt(top) + 30))
+    t = np.log(0.5 * x)[..., None]
+    b = v[..., None] + (k + 1.0)
+    size = np.exp(
+        t * (b + (k - 1)) - sc.gammaln(k + 1.0) - sc.gammaln(b) - (scale[..., None] if scale is not None else 0.0)
+    )
+    signs = sc.gammasgn(np.asarray(raw(b))) * ((-1.0) ** k if alternate else 1.0)
+    return np.sum(signs * size * (t - sc.psi(b)), axis=-1)
+
+
+def k_integral(v: Any, x: Any, scaled: bool) -> Any:
+    """d/dv of K_v(x) = integral of exp(-x cosh t) cosh(v t) (DLMF 10.32.9), by the trapezoidal rule."""
+    inside = np.asarray(raw(x)) > 0
+    x = x if np.all(inside) else np.where(inside, x, np.nan)
+    order, size = np.abs(np.asarray(raw(v))), np.asarray(raw(x))
+    end = np.arcsinh((50 + 20 * order) / np.where(size > 0, size, 1.0)) + 1
+    count = 64 * math.ceil(float(np.max(end, initial=1.0)) / 4 + 1)
+    t = end[..., None] * (np.arange(count) / count)
+    x, v = x[..., None], v[..., None]
+    fall = 2 * np.sinh(0.5 * t) ** 2 if scaled else np.cosh(t)
+    return np.sum(0.5 * t * (np.exp(v * t - x * fall) - np.exp(-v * t - x * fall)), axis=-1) * (end / count)
+
+
+def k_by_order(v: Any, x: Any) -> Any:
+    """d/dv of K_v(x)."""
+    v, x, dtype = prepared(v, x)
+    return k_integral(v, x, False).astype(dtype)
+
+
+def ke_by_order(v: Any, x: Any) -> Any:
+    """d/dv of exp(x) K_v(x)."""
+    v, x, dtype = prepared(v, x)
+    return k_integral(v, x, True).astype(dtype)
+
+
+def schlaefli(v: Any, x: Any, modified: bool, scaled: bool) -> Any:
+    """d/dv of the integrals of Schlaefli for J_v(x) and I_v(x) (DLMF 10.9.6 and 10.32.4), by Gauss and Legendre."""
+    order, size = np.abs(np.asarray(raw(v))), np.asarray(raw(x))
+    nodes, weights = np.polynomial.legendre.leggauss(40 + math.ceil(float(np.max(order + size, initial=1.0))))
+    s = 0.5 * math.pi * (nodes + 1)
+    v_, x_ = v[..., None], x[..., None]
+    if modified:
+        swing = np.exp(x_ * (np.cos(s) - 1 if scaled else np.cos(s))) * np.sin(v_ * s)
+    else:
+        swing = np.sin(v_ * s - x_ * np.sin(s))
+    nodes, far_weights = LEGENDRE
+    end = np.arcsinh((50 + 5 * order) / np.where(size > 0, size, 1.0))
+    t = (0.5 * end)[..., None] * (nodes + 1)
+    fall = np.cosh(t) + (1 if scaled else 0) if modified else np.sinh(t)
+    tail = (0.5 * end)[..., None] * far_weights * np.exp(-x_ * fall - v_ * t)
+    angle = math.pi * v
+    return (
+        -0.5 * np.sum(weights * s * swing, axis=-1)
+        - np.cos(angle) * np.sum(tail, axis=-1)
+        + np.sin(angle) * (1 / math.pi) * np.sum(t * tail, axis=-1)
+    )
+
+
+def by_order(v: Any, x: Any, modified: bool, scaled: bool = False) -> Any:
+    """d/dv of J_v(x), I_v(x) or exp(-x) I_v(x): the series where it does not cancel, integrals elsewhere.
+
+    For x < 0 these functions are real at whole orders alone: there is no derivative, and NaN says so.
+    """
+    v, x, dtype = prepared(v, x)
+    size, order = np.asarray(raw(x)), np.asarray(raw(v))
+    inside = size > 0
+    if not np.all(inside):
+        fill = np.where((size == 0) & (order > 0), 0.0, np.nan)
+        v, x = np.where(inside, v, 0.0), np.where(inside, x, 1.0)
+        size, order = np.where(inside, size, 1.0), np.where(inside, order, 0.0)
+    order = np.abs(order)
+    near = (size < 6) | (order * order > 2 * size if modified else size * size < 4 * (order + 1))
+    if np.all(near):
+        out = power_series(v, x, not modified, x if scaled else None)
+    elif not np.any(near):
+        out = schlaefli(v, x, modified, scaled)
+    else:
+        a, b = np.where(near, v, 0.0), np.where(near, x, 1.0)
+        low = power_series(a, b, not modified, b if scaled else None)
+        out = np.where(near, low, schlaefli(np.where(near, 0.0, v), np.where(near, 10.0, x), modified, scaled))
+    return (out if np.all(inside) else np.where(inside, out, fill)).astype(dtype)
+
+
+def y_by_order(x: Any) -> Any:
+    """Refuse it."""
+    raise TypeError("yv: the derivative by its argument 'v', the order, is not known; keep it constant")
+
+
+# ------------------------------------------------------------------ rows
 j0 = bessel(sc.j0, lambda x: -sc.j1(x))
 j1 = bessel(sc.j1, lambda x: 0.5 * (sc.j0(x) - sc.jv(2.0, x)))
 y0 = bessel(sc.y0, lambda x: -sc.y1(x), singular=True)
@@ -49,9 +153,15 @@ i1e = bessel(sc.i1e, lambda x, out: 0.5 * (sc.i0e(x) + sc.ive(2.0, x)) - sign(x)
 k0e = bessel(sc.k0e, lambda x, out: out - sc.k1e(x), singular=True)
 k1e = bessel(sc.k1e, lambda x, out: out - 0.5 * (sc.k0e(x) + sc.kve(2.0, x)), singular=True)
 
-jv = ordered(sc.jv, lambda x, y: 0.5 * (sc.jv(x - 1, y) - sc.jv(x + 1, y)), singular=True)
-yv = ordered(sc.yv, lambda x, y: 0.5 * (sc.yv(x - 1, y) - sc.yv(x + 1, y)), singular=True)
-iv = ordered(sc.iv, lambda x, y: 0.5 * (sc.iv(x - 1, y) + sc.iv(x + 1, y)), singular=True)
-kv = ordered(sc.kv, lambda x, y: -0.5 * (sc.kv(x - 1, y) + sc.kv(x + 1, y)), singular=True)
-ive = ordered(sc.ive, lambda x, y, out: 0.5 * (sc.ive(x - 1, y) + sc.ive(x + 1, y)) - sign(y) * out, singular=True)
-kve = ordered(sc.kve, lambda x, y, out: out - 0.5 * (sc.kve(x - 1, y) + sc.kve(x + 1, y)), singular=True)
+jv = ordered(sc.jv, lambda x, y: by_order(x, y, False), lambda x, y: 0.5 * (sc.jv(x - 1, y) - sc.jv(x + 1, y)))
+yv = ordered(sc.yv, y_by_order, lambda x, y: 0.5 * (sc.yv(x - 1, y) - sc.yv(x + 1, y)))
+iv = ordered(sc.iv, lambda x, y: by_order(x, y, True), lambda x, y: 0.5 * (sc.iv(x - 1, y) + sc.iv(x + 1, y)))
+kv = ordered(sc.kv, lambda x, y: k_by_order(x, y), lambda x, y: -0.5 * (sc.kv(x - 1, y) + sc.kv(x + 1, y)))
+ive = ordered(
+    sc.ive,
+    lambda x, y: by_order(x, y, True, True),
+    lambda x, y, out: 0.5 * (sc.ive(x - 1, y) + sc.ive(x + 1, y)) - sign(y) * out,
+)
+kve = ordered(
+    sc.kve, lambda x, y: ke_by_order(x, y), lambda x, y, out: out - 0.5 * (sc.kve(x - 1, y) + sc.kve(x + 1, y))
+)

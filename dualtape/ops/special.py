@@ -17,7 +17,7 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core.costs import elementwise as cost
-from dualtape.core.families import elementwise
+from dualtape.core.families import elementwise, general
 from dualtape.core.table import Work, register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import elementwise as elementary
@@ -42,19 +42,47 @@ from dualtape.ops.bessel import (
     y1,
     yv,
 )
+from dualtape.ops.incomplete import (
+    airy,
+    betainc,
+    betaincc,
+    betaincinv,
+    chdtr,
+    chdtrc,
+    ellipe,
+    ellipk,
+    fresnel,
+    gammainc,
+    gammaincc,
+    gammainccinv,
+    gammaincinv,
+    hyp0f1,
+    hyp1f1,
+    hyp2f1,
+    sici,
+    stdtr,
+)
 from dualtape.ops.indexing import as_tensor
 
 __all__ = [
+    "airy",
     "beta",
+    "betainc",
+    "betaincc",
+    "betaincinv",
     "betaln",
     "binom",
     "boxcox",
     "boxcox1p",
     "cbrt",
+    "chdtr",
+    "chdtrc",
     "cosdg",
     "cosm1",
     "dawsn",
     "digamma",
+    "ellipe",
+    "ellipk",
     "entr",
     "erf",
     "erfc",
@@ -69,10 +97,18 @@ __all__ = [
     "expit",
     "expm1",
     "exprel",
+    "fresnel",
     "gamma",
+    "gammainc",
+    "gammaincc",
+    "gammainccinv",
+    "gammaincinv",
     "gammaln",
     "gammasgn",
     "huber",
+    "hyp0f1",
+    "hyp1f1",
+    "hyp2f1",
     "i0",
     "i0e",
     "i1",
@@ -91,6 +127,7 @@ __all__ = [
     "kl_div",
     "kv",
     "kve",
+    "lambertw",
     "log1p",
     "log_expit",
     "log_ndtr",
@@ -102,18 +139,23 @@ __all__ = [
     "ndtr",
     "ndtri",
     "ndtri_exp",
+    "owens_t",
     "poch",
     "polygamma",
     "pseudo_huber",
     "psi",
     "rel_entr",
     "rgamma",
+    "sici",
     "sinc",
     "sindg",
     "softmax",
     "softplus",
     "spence",
+    "stdtr",
     "tandg",
+    "wofz",
+    "wrightomega",
     "xlog1py",
     "xlogy",
     "y0",
@@ -501,6 +543,41 @@ pseudo_huber = smooth(
     lambda x, y, out: (out + out) / x - (y * y) / (x * pseudo_huber_root(x, y)),
     lambda x, y: y / pseudo_huber_root(x, y),
 )
+
+
+owens_t = smooth(
+    sc.owens_t,
+    lambda x, y: (-0.5 / SQRT_2PI) * gauss(x * (1 / SQRT_2)) * sc.erf(x * y * (1 / SQRT_2)),
+    lambda x, y: (0.5 / math.pi) * np.exp(-0.5 * (x * x) * (1 + y * y)) / (1 + y * y),
+)
+wrightomega = smooth(sc.wrightomega, lambda out: out / (1 + out))
+wofz = smooth(sc.wofz, lambda x, out: -2 * x * out + 2j / SQRT_PI)
+lambertw_row = general(
+    lambda x, k: sc.lambertw(x, k),
+    name="lambertw",
+    jvp=lambda t, out: t * lambert_slope(out),
+    vjp=lambda g, out: g * np.conj(lambert_slope(out)),
+    work=cost(1, nonlinear=2),
+)
+
+
+def lambert_slope(w: Any) -> Any:
+    """exp(-w) / (1 + w), from w exp(w) = z."""
+    return np.exp(-w) / (1 + w)
+
+
+def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
+    """The k-th branch of Lambert's function, w exp(w) = z, complex; SciPy's ``lambertw``.
+
+    Args:
+        z: real or complex numbers.
+        k: the branch, an int.
+        tol: accepted.
+
+    Returns:
+        A complex Tensor.
+    """
+    return lambertw_row(as_tensor(operand(z)), k=int(k))
 
 
 def same(row: Any, *functions: Any) -> Any:
