@@ -162,6 +162,14 @@ class Operand:
         return format(value if spec and not value.shape else str(self), "" if value.shape else spec)
 
     # ---- NumPy's protocols
+    def __getattr__(self, name: str) -> Any:
+        # np.exp of an object array (what np.array([t1, t2]) is) calls the method "exp" of each element.
+        if not name.startswith("_"):
+            call = TABLE.get(getattr(np, name, None))
+            if call is not None:
+                return lambda *others: call(self, *others)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
             call = TABLE.get(ufunc) or lookup(ufunc)

@@ -341,7 +341,7 @@ select = general(
         lambda g, condition, shape: spread_mask(g, condition, False, shape),
     ),
     selects=True,
-    work=costs.moves,
+    work=cost(2, adds=1),
 )
 
 
