@@ -165,9 +165,9 @@ class Operand:
     def __getattr__(self, name: str) -> Any:
         # np.exp of an object array (what np.array([t1, t2]) is) calls the method "exp" of each element.
         if not name.startswith("_"):
-            call = TABLE.get(getattr(np, name, None))
-            if call is not None:
-                return lambda *others: call(self, *others)
+            function = getattr(np, name, None)
+            if isinstance(function, np.ufunc) and function in TABLE:
+                return lambda *others: TABLE[function](self, *others)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
