@@ -83,12 +83,16 @@ def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Fig
     wall.set_title("b   wall clock")
     shade = plots.shade_overhead(wall, _overhead_size(rows))
     colours = [Line2D([], [], color=LOOKS[method][1], label=LOOKS[method][0]) for method in methods]
-    markers = [
+    plots.legend_below(drawing, [*colours, *_markers(rows), *dashed, *([shade] if shade else [])], columns=3)
+    return drawing
+
+
+def _markers(rows: Sequence[Row]) -> list[Line2D]:
+    """A legend entry for the marker of each problem."""
+    return [
         Line2D([], [], color="0.35", linestyle="", marker=MARKERS[i], label=name)
         for i, name in enumerate(dict.fromkeys(r["problem"] for r in rows))
     ]
-    plots.legend_below(drawing, [*colours, *markers, *dashed, *([shade] if shade else [])], columns=3)
-    return drawing
 
 
 def side_by_side(many_to_one: Sequence[Row], one_to_many: Sequence[Row]) -> Figure:
@@ -106,6 +110,7 @@ def side_by_side(many_to_one: Sequence[Row], one_to_many: Sequence[Row]) -> Figu
         _lines(axes, rows, "flops_ratio", modes)
         axes.set_ylim(0.8, top * 1.6)
         axes.set_title(f"{letter}   {title}")
+        axes.legend(handles=_markers(rows), loc="upper left", frameon=False, fontsize="small")  # the corner is empty
     left, right = both
     limit = plots.theory(left, _sizes(many_to_one), lambda n: 5, "5: bound, reverse sweep")
     other = plots.theory(right, _sizes(one_to_many), lambda m: 4, "4: bound, forward sweep", dashes=(1.5, 1.5))
