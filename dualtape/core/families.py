@@ -194,7 +194,9 @@ class Side(Row):
 
     __slots__ = ("chooses", "partial", "pick", "pull", "singular")
 
-    def __init__(self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool) -> None:
+    def __init__(
+        self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool
+    ) -> None:
         super().__init__(name, kernel, kind="elementwise")
         # Which of the operands and the result an entry keeps: None, one position, or several.
         self.pick: Any = None
@@ -754,7 +756,13 @@ class Joint(Row):
 
 
 def joint(
-    kernel: Any, part: Rule, *, name: str, functions: Sequence[Any] = (), work: Any = costs.moves, doc: str | None = None
+    kernel: Any,
+    part: Rule,
+    *,
+    name: str,
+    functions: Sequence[Any] = (),
+    work: Any = costs.moves,
+    doc: str | None = None,
 ) -> Any:
     """Enter a linear operation of a list of operands.
 

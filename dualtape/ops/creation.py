@@ -63,7 +63,9 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tens
     return full(np.shape(x), fill_value, dtype or raw(operand(x)).dtype)
 
 
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: Any = None, axis: int = 0) -> Tensor:
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: Any = None, axis: int = 0
+) -> Tensor:
     """``num`` values evenly spaced from ``start`` to ``stop``, which may be Tensors; NumPy's ``linspace``."""
     a, b = operand(start), operand(stop)
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):

@@ -353,7 +353,9 @@ def store(x: Tensor, result: Tensor) -> None:
         raise ValueError(f"a result of shape {result.shape} does not fit into a Tensor of shape {x.shape} in place")
     if result.dtype != x.dtype:
         if not np.can_cast(result.dtype, x.dtype, "same_kind"):
-            raise TypeError(f"a result of dtype {result.dtype} cannot be stored in a Tensor of dtype {x.dtype} in place")
+            raise TypeError(
+                f"a result of dtype {result.dtype} cannot be stored in a Tensor of dtype {x.dtype} in place"
+            )
         result = result.astype(x.dtype)
     base = getattr(x, "_base", None)
     x._node = result._node
@@ -460,7 +462,7 @@ def _calibrate_tangent() -> int:
         __slots__ = ()
 
         def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-            t, s = tangents
+            t, _ = tangents
             seen.append(getrefcount(t))
             return t
 

@@ -136,7 +136,9 @@ def parse(subscripts: str, operands: list[Any]) -> tuple[list[str], str]:
             n = np.ndim(x) - len(term) + 3
             term = term.replace("...", dots[longest - n :] if n else "")
         if len(term) != np.ndim(x):
-            raise ValueError(f"einsum: the term {term!r} of {subscripts!r} does not fit an operand of {np.ndim(x)} axes")
+            raise ValueError(
+                f"einsum: the term {term!r} of {subscripts!r} does not fit an operand of {np.ndim(x)} axes"
+            )
         spelled.append(term)
     if arrow:
         return spelled, right.replace("...", dots)
@@ -184,7 +186,9 @@ def einsum(subscripts: Any, /, *operands: Any, out: Any = None, optimize: Any = 
         if np.shape(x) != full:
             items[k] = np.broadcast_to(x, full)
     while len(items) > 2:
-        path = np.einsum_path(",".join(terms) + "->" + target, *(np.empty(np.shape(x)) for x in items), optimize="greedy")[0]
+        path = np.einsum_path(
+            ",".join(terms) + "->" + target, *(np.empty(np.shape(x)) for x in items), optimize="greedy"
+        )[0]
         i, j = sorted(path[1])[:2] if len(path[1]) > 1 else (0, 1)
         rest = [t for k, t in enumerate(terms) if k not in (i, j)]
         needed = set(target).union(*rest)

@@ -30,8 +30,9 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     for out in outs or ():
         if out is not None and not isinstance(out, Tensor):
             raise TypeError(
-                f"{ufunc.__name__}: a Tensor cannot be written into a {type(out).__name__} (out= or an operator such as +=), "
-                "which would lose its derivative; start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
+                f"{ufunc.__name__}: a Tensor cannot be written into a {type(out).__name__} (out= or an operator such "
+                "as +=), which would lose its derivative; start from dualtape.zeros_like or dualtape.asarray instead "
+                "of an ndarray"
             )
     if method == "at":
         return at(ufunc, *inputs)
@@ -57,7 +58,9 @@ def called(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out
     if mask is True:
         return call(*operands)
     if out is None:
-        raise ValueError(f"{ufunc.__name__}: where= leaves elements without a value; give out= as well, or use np.where")
+        raise ValueError(
+            f"{ufunc.__name__}: where= leaves elements without a value; give out= as well, or use np.where"
+        )
     return where(mask, call(*operands), out)
 
 
@@ -68,7 +71,9 @@ def reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], ou
     kwargs.clear()
     names = ("axis", "dtype", "keepdims", "initial", "where")
     options = {"axis": 0, **dict(zip(names, inputs[1:], strict=False)), **options}
-    options = {k: v for k, v in options.items() if not (v is None and k in ("dtype", "initial")) and v is not np._NoValue}
+    options = {
+        k: v for k, v in options.items() if not (v is None and k in ("dtype", "initial")) and v is not np._NoValue
+    }
     if options.get("where", None) is True:
         del options["where"]
     call = REDUCTIONS.get(ufunc)
@@ -119,8 +124,8 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
     """ufunc.at: in place, once for each time an element is named."""
     if not isinstance(x, Tensor):
         raise TypeError(
-            f"{ufunc.__name__}.at: a Tensor cannot be added into a {type(x).__name__}, which would lose its derivative; "
-            "start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
+            f"{ufunc.__name__}.at: a Tensor cannot be added into a {type(x).__name__}, which would lose its "
+            "derivative; start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
         )
     key, basic = indexing.normal_index(index)
     if ufunc in (np.add, np.subtract):
@@ -143,7 +148,9 @@ METHODS = {"__call__": called, "reduce": reduced, "accumulate": accumulated, "ou
 
 def unsupported(ufunc: np.ufunc, *_: Any) -> Any:
     """ufunc.reduceat."""
-    raise TypeError(f"{ufunc.__name__}.reduceat has no row in dualtape's table; use sums of slices, or cumsum and indexing")
+    raise TypeError(
+        f"{ufunc.__name__}.reduceat has no row in dualtape's table; use sums of slices, or cumsum and indexing"
+    )
 
 
 METHODS["reduceat"] = unsupported

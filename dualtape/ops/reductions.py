@@ -117,7 +117,14 @@ def reduction(row: Any, x: Any, axis: Any, dtype: Any, keepdims: Any, initial: A
 
 
 def sum(
-    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    x: Any,
+    /,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
     """The sum of the elements over an axis or several, or over all; NumPy's ``sum``.
 
@@ -144,7 +151,9 @@ def sum(
     return reduction(sum_row, x, axis, dtype, keepdims, initial, where, "sum")
 
 
-def mean(x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+def mean(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
     """The arithmetic mean over an axis or several, or over all; NumPy's ``mean``.
 
     Args:
@@ -200,7 +209,14 @@ prod_row = general(
 
 
 def prod(
-    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    x: Any,
+    /,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
     """The product of the elements over an axis or several, or over all; NumPy's ``prod``.
 
@@ -243,7 +259,9 @@ def extreme(kernel: Any, name: str) -> Any:
     row = general(
         lambda x, axis, keepdims: kernel(x, axis=axis, keepdims=keepdims),
         name=name,
-        jvp=lambda t, x, out, axis, keepdims: np.add.reduce(shared(t, ties(x, out, axis)), axis=axis, keepdims=keepdims),
+        jvp=lambda t, x, out, axis, keepdims: np.add.reduce(
+            shared(t, ties(x, out, axis)), axis=axis, keepdims=keepdims
+        ),
         vjp=lambda g, x, out, shape, axis: shared(spread(g, shape, axis), ties(x, out, axis)),
         selects=True,
         work=costs.composite(Work(adds=1), Work(), Work(mults=1)),
@@ -308,7 +326,8 @@ var_row = general(
     lambda x, axis, ddof, keepdims: np.var(x, axis=axis, ddof=ddof, keepdims=keepdims),
     name="var",
     jvp=lambda t, x, shape, axis, ddof, keepdims: (
-        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims) * (2 / (count(shape, axis) - ddof))
+        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims)
+        * (2 / (count(shape, axis) - ddof))
     ),
     vjp=lambda g, x, shape, axis, ddof: spread(g * (2 / (count(shape, axis) - ddof)), shape, axis) * centred(x, axis),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=1, adds=1)),
@@ -318,7 +337,9 @@ std_row = general(
     lambda x, axis, ddof, keepdims: np.std(x, axis=axis, ddof=ddof, keepdims=keepdims),
     name="std",
     jvp=lambda t, x, out, shape, axis, ddof, keepdims: direction(
-        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims) * (1 / (count(shape, axis) - ddof)), out
+        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims)
+        * (1 / (count(shape, axis) - ddof)),
+        out,
     ),
     vjp=lambda g, x, out, shape, axis, ddof: (
         spread(direction(g * (1 / (count(shape, axis) - ddof)), out), shape, axis) * centred(x, axis)
@@ -392,7 +413,9 @@ def logsumexp_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
         top = np.where(finite, top, 0.0).astype(top.dtype)
     with np.errstate(divide="ignore"):
         out = np.log(np.add.reduce(np.exp(x - top), axis=axis, keepdims=True)) + top
-    return out if keepdims else out.reshape([n for k, n in enumerate(x.shape) if axis is not None and k not in axis])[()]
+    return (
+        out if keepdims else out.reshape([n for k, n in enumerate(x.shape) if axis is not None and k not in axis])[()]
+    )
 
 
 def weights(x: Any, out: Any, axis: Axis) -> Any:
@@ -464,7 +487,9 @@ def cumprod_jvp(t: Any, x: Any, out: Any, axis: int) -> Any:
 def cumprod_vjp(g: Any, x: Any, out: Any, axis: int) -> Any:
     if np.all(raw(x) != 0):
         return np.flip(np.cumsum(np.flip(g * np.conjugate(out), axis), axis=axis), axis) / np.conjugate(x)
-    return cumprod_slopes(x, out, axis, lambda p: np.sum(np.moveaxis(g, axis, -1)[..., None, :] * np.conjugate(p), axis=-1))
+    return cumprod_slopes(
+        x, out, axis, lambda p: np.sum(np.moveaxis(g, axis, -1)[..., None, :] * np.conjugate(p), axis=-1)
+    )
 
 
 cumprod_row = general(
