@@ -91,7 +91,7 @@ def reads(rule: Rule) -> tuple[str, ...]:
 
 
 def name_of(kernel: Any, name: str | None) -> str:
-    return name or kernel.__name__  # type: ignore[no-any-return]
+    return name or kernel.__name__
 
 
 def publish(row: Row, call: Any, keys: Sequence[Any], doc: str | None) -> Any:
@@ -405,7 +405,7 @@ def unary_call(row: Side, kernel: Any, changes_dtype: bool) -> Any:
     return call
 
 
-def with_constant(row: Binary, kernel: Any, k: int) -> Any:
+def with_constant(row: Binary, kernel: Any, k: int) -> Callable[[Tensor, float], Tensor]:
     """The commonest case of a binary operation: operand k is a Tensor, the other one a Python number."""
     side = row.sides[k]
     pick = side.pick

@@ -49,7 +49,7 @@ def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool 
 def array(value: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **kwargs: Any) -> Tensor:
     """A new Tensor of ``value``; NumPy's ``array``. Nested sequences may hold Tensors."""
     x = constant(value, dtype)
-    return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
+    return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
@@ -72,7 +72,7 @@ def linspace(
         return fresh(np.linspace(a, b, num, endpoint, dtype=dtype, axis=axis))
     steps = np.linspace(0.0, 1.0, num, endpoint, dtype=np.result_type(raw(a), raw(b), 1.0))
     steps = steps.reshape((-1,) + (1,) * max(np.ndim(a), np.ndim(b)))
-    found = np.moveaxis(a * (1.0 - steps) + b * steps, 0, axis)
+    found: Tensor = np.moveaxis(a * (1.0 - steps) + b * steps, 0, axis)
     return found if dtype is None else found.astype(dtype)
 
 

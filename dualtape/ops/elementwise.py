@@ -61,7 +61,7 @@ square = elementwise(np.square, lambda x: x + x, work=cost(1, mults=1, partial=W
 
 def power_work(op: costs.Performed) -> costs.Parts:
     """x**2 is one product; a constant exponent a nonlinear function; two active operands log, product and exp."""
-    exponent = op.constants[1] if len(op.constants) > 1 else None
+    exponent: Any = op.constants[1] if len(op.constants) > 1 else None
     if op.active == (True, False) and np.ndim(exponent) == 0 and exponent == 2:
         rule = cost(2, mults=1, partial=Work(mults=1))
     elif op.active == (True, False):
@@ -423,10 +423,9 @@ def install() -> None:
         for cls in (Tensor, Operand):
             setattr(cls, f"__{name}__", call)
             setattr(cls, f"__r{name}__", call.reflected)
-    for cls in (Tensor, Operand):
-        cls.__neg__ = negative  # type: ignore[attr-defined]
-        cls.__pos__ = positive  # type: ignore[attr-defined]
-        cls.__abs__ = absolute  # type: ignore[attr-defined]
+    for name, call in {"neg": negative, "pos": positive, "abs": absolute}.items():
+        for cls in (Tensor, Operand):
+            setattr(cls, f"__{name}__", call)
 
 
 install()

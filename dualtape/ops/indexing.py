@@ -437,8 +437,8 @@ def methods() -> dict[str, Any]:
 
 for _name, _method in methods().items():
     setattr(Tensor, _name, _method)
-Operand.__getitem__ = getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+Operand.__getitem__ = getitem  # type: ignore[method-assign]
+Tensor.__setitem__ = setitem  # type: ignore[method-assign]
 
 
 def _calibrate() -> tuple[int, int]:

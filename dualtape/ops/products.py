@@ -165,10 +165,13 @@ def einsum(subscripts: Any, /, *operands: Any, out: Any = None, optimize: Any = 
     if not isinstance(subscripts, str):
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         listed = [subscripts, *operands]
-        spell = lambda ks: "".join("..." if k is Ellipsis else letters[k] for k in ks)  # noqa: E731
-        terms = ",".join(spell(ks) for ks in listed[1::2])
+
+        def spell(ks: Any) -> str:
+            return "".join("..." if k is Ellipsis else letters[k] for k in ks)
+
+        spelled = ",".join(spell(ks) for ks in listed[1::2])
         right = f"->{spell(listed[-1])}" if len(listed) % 2 else ""
-        return einsum(terms + right, *listed[: 2 * len(listed[1::2]) : 2])
+        return einsum(spelled + right, *listed[: 2 * len(listed[1::2]) : 2])
     items = [operand(a) for a in operands]
     terms, target = parse(subscripts, items)
     sizes: dict[str, int] = {}
@@ -322,5 +325,5 @@ register(kron, np.kron, "kron")
 register(matmul, "matmul")
 
 for _cls in (Tensor, Operand):
-    _cls.__matmul__ = matmul  # type: ignore[attr-defined]
-    _cls.__rmatmul__ = lambda y, x: matmul(x, y)  # type: ignore[attr-defined]
+    _cls.__matmul__ = matmul  # type: ignore[method-assign]
+    _cls.__rmatmul__ = lambda y, x: matmul(x, y)  # type: ignore[method-assign]

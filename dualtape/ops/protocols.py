@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dualtape.core.tensor import LATE_FAMILIES, TABLE, UFUNC_METHODS, Operand, Tensor, operand, raw
+from dualtape.core.table import TABLE
+from dualtape.core.tensor import LATE_FAMILIES, UFUNC_METHODS, Operand, Tensor, operand, raw
 from dualtape.core.tensor import lookup as find
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
 from dualtape.ops.elementwise import conjugate, imag, real, where
 
-REDUCTIONS = {
+REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: reductions.sum,
     np.multiply: reductions.prod,
     np.maximum: reductions.max,
@@ -136,14 +138,11 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
         return
     call = TABLE.get(ufunc) or find(ufunc)
     places = np.arange(x.size).reshape(x.shape)[key]
-    flat = np.reshape(x, (-1,))
+    flat = x.reshape(-1)
     values = None if y is None else np.reshape(np.broadcast_to(operand(y), places.shape), (-1,))
     for k, place in enumerate(places.ravel()):
         flat[int(place)] = call(flat[int(place)]) if values is None else call(flat[int(place)], values[k])
-    indexing.store(x, np.reshape(flat, x.shape))
-
-
-METHODS = {"__call__": called, "reduce": reduced, "accumulate": accumulated, "outer": outer}
+    indexing.store(x, flat.reshape(x.shape))
 
 
 def unsupported(ufunc: np.ufunc, *_: Any) -> Any:
@@ -153,7 +152,13 @@ def unsupported(ufunc: np.ufunc, *_: Any) -> Any:
     )
 
 
-METHODS["reduceat"] = unsupported
+METHODS: dict[str, Callable[..., Any]] = {
+    "__call__": called,
+    "reduce": reduced,
+    "accumulate": accumulated,
+    "outer": outer,
+    "reduceat": unsupported,
+}
 UFUNC_METHODS.append(ufunc_method)
 
 
@@ -219,16 +224,16 @@ def install() -> None:
         "nonzero": nondifferentiable.nonzero,
         "trace": lambda x, *a, **k: np.trace(x, *a, **k),
         "diagonal": lambda x, *a, **k: np.diagonal(x, *a, **k),
+        # Free on real arrays, where NumPy's own conjugate copies.
+        "conjugate": lambda x: conjugate(x) if x.dtype.kind == "c" else x,
+        "T": property(shaping.transpose, doc="The Tensor with its axes reversed."),
+        "mT": property(products.mT, doc="The Tensor with its last two axes exchanged."),
+        "real": property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part."),
+        "imag": property(imag, doc="The imaginary part."),
+        "flat": property(lambda x: iter(shaping.ravel(x)), doc="The elements, one after the other."),
     }
     for name, method in methods.items():
         setattr(Operand, name, method)
-    # Free on real arrays, where NumPy's own conjugate copies.
-    Operand.conjugate = lambda x: conjugate(x) if x.dtype.kind == "c" else x  # type: ignore[attr-defined]
-    Operand.T = property(shaping.transpose, doc="The Tensor with its axes reversed.")  # type: ignore[attr-defined]
-    Operand.mT = property(products.mT, doc="The Tensor with its last two axes exchanged.")  # type: ignore[attr-defined]
-    Operand.real = property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part.")  # type: ignore[attr-defined]
-    Operand.imag = property(imag, doc="The imaginary part.")  # type: ignore[attr-defined]
-    Operand.flat = property(lambda x: iter(shaping.ravel(x)), doc="The elements, one after the other.")  # type: ignore[attr-defined]
 
 
 install()

@@ -89,7 +89,8 @@ sum_row = linear(
 def mean_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
     if x.dtype.char in "dDgG":
         n = count(x.shape, axis)
-        return np.add.reduce(x, axis=axis, keepdims=keepdims) / n if n else np.mean(x, axis=axis, keepdims=keepdims)
+        if n:
+            return np.add.reduce(x, axis=axis, keepdims=keepdims) / n  # type: ignore[call-overload]
     return np.mean(x, axis=axis, keepdims=keepdims)
 
 
@@ -406,7 +407,7 @@ std = moment(std_row, "std", True)
 def logsumexp_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
     if x.size == 0:
         with np.errstate(divide="ignore"):
-            return np.log(np.add.reduce(np.exp(x), axis=axis, keepdims=keepdims))
+            return np.log(np.add.reduce(np.exp(x), axis=axis, keepdims=keepdims))  # type: ignore[call-overload]
     top = np.maximum.reduce(np.real(x), axis=axis, keepdims=True)
     finite = np.isfinite(top)
     if not np.all(finite):
@@ -515,7 +516,8 @@ def cumulative(row: Any, name: str) -> Any:
         return row(x, axis=k)
 
     call.__name__ = name
-    call.__doc__ = f"""The cumulative {"sum" if name == "cumsum" else "product"} along an axis; of the flat array if None.
+    kind = "sum" if name == "cumsum" else "product"
+    call.__doc__ = f"""The cumulative {kind} along an axis; of the flat array if None.
 
     Args:
         x: an array.
