@@ -1,4 +1,7 @@
-"""Forward- and reverse-mode automatic differentiation for people who write NumPy and SciPy."""
+"""Forward- and reverse-mode automatic differentiation for people who write NumPy and SciPy.
+
+Length: it is the list of public names, once where they come from and once in ``__all__``.
+"""
 
 from __future__ import annotations
 

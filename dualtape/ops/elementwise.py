@@ -1,4 +1,7 @@
-"""Rows of operations on each element: arithmetic, powers, elementary functions, choices."""
+"""Rows of operations on each element: arithmetic, powers, elementary functions, choices.
+
+Length: it is one table, with the special points of each function decided beside its row.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Reading x[i] in a loop stays linear because the cotangents of all reads go into one buffer that the sweep owns;
 writing x[i] = v stays linear because an array that nobody else holds is written in place.
+
+Length: reading and writing are each other's reverse rules, and share one reading of what an index means.
 """
 
 from __future__ import annotations

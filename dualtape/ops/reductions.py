@@ -1,4 +1,7 @@
-"""Rows of reductions and cumulative operations: sums, products, moments, extremes, log-sum-exp."""
+"""Rows of reductions and cumulative operations: sums, products, moments, extremes, log-sum-exp.
+
+Length: half of it is NumPy's signatures with their docstrings, in front of rows that share the handling of axes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows that rearrange elements: reshape, transpose, broadcast, join, pad, flip, and casts between dtypes."""
+"""Rows that rearrange elements: reshape, transpose, broadcast, join, pad, flip, and casts between dtypes.
+
+Length: NumPy has many names for moving elements about, and each takes a few lines over the same few rows.
+"""
 
 from __future__ import annotations
 
