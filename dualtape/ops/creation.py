@@ -26,7 +26,7 @@ def made(numpy_function: Any) -> Any:
 zeros, ones, empty = made(np.zeros), made(np.ones), made(np.empty)
 zeros_like, ones_like, empty_like = made(np.zeros_like), made(np.ones_like), made(np.empty_like)
 arange, eye = made(np.arange), made(np.eye)
-identity_matrix, tri = made(np.identity), made(np.tri)
+tri = made(np.tri)
 
 
 def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:

@@ -52,11 +52,6 @@ matmul = bilinear(
 )
 
 
-def outer_work(op: costs.Performed) -> costs.Work:
-    """One product an element of the result."""
-    return costs.Work(mults=op.writes)
-
-
 def pairs_work(op: costs.Performed) -> costs.Work:
     """A product for each combination of the indices."""
     sizes: dict[str, int] = {}

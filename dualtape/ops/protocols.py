@@ -22,8 +22,7 @@ REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.logical_or: nondifferentiable.any,
     np.logaddexp: reductions.logsumexp,
 }
-ACCUMULATIONS = {np.add: reductions.cumsum, np.multiply: reductions.cumprod}
-NONE = (None, np._NoValue)
+ACCUMULATIONS: dict[np.ufunc, Callable[..., Any]] = {np.add: reductions.cumsum, np.multiply: reductions.cumprod}
 
 
 def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
