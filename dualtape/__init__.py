@@ -1,4 +1,7 @@
-"""Forward- and reverse-mode automatic differentiation for people who write NumPy and SciPy."""
+"""Forward- and reverse-mode automatic differentiation for people who write NumPy and SciPy.
+
+Length: it is the list of public names, once where they come from and once in ``__all__``.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +32,12 @@ from dualtape.ops.creation import (
     zeros,
     zeros_like,
 )
+from dualtape.ops.elementwise import absolute as abs
 from dualtape.ops.elementwise import (
-    absolute as abs,
     add,
     angle,
-    arccos as acos,
-    arccosh as acosh,
-    arcsin as asin,
-    arcsinh as asinh,
-    arctan as atan,
-    arctan2 as atan2,
-    arctanh as atanh,
     cbrt,
     clip,
-    conjugate as conj,
     copysign,
     cos,
     cosh,
@@ -58,9 +53,9 @@ from dualtape.ops.elementwise import (
     hypot,
     imag,
     log,
-    log10,
     log1p,
     log2,
+    log10,
     logaddexp,
     logaddexp2,
     maximum,
@@ -68,7 +63,6 @@ from dualtape.ops.elementwise import (
     multiply,
     negative,
     positive,
-    power as pow,
     rad2deg,
     real,
     reciprocal,
@@ -84,10 +78,16 @@ from dualtape.ops.elementwise import (
     tanh,
     where,
 )
-from dualtape.ops.indexing import (
-    take,
-    take_along_axis,
-)
+from dualtape.ops.elementwise import arccos as acos
+from dualtape.ops.elementwise import arccosh as acosh
+from dualtape.ops.elementwise import arcsin as asin
+from dualtape.ops.elementwise import arcsinh as asinh
+from dualtape.ops.elementwise import arctan as atan
+from dualtape.ops.elementwise import arctan2 as atan2
+from dualtape.ops.elementwise import arctanh as atanh
+from dualtape.ops.elementwise import conjugate as conj
+from dualtape.ops.elementwise import power as pow
+from dualtape.ops.indexing import take, take_along_axis
 from dualtape.ops.nondifferentiable import (
     all,
     allclose,
@@ -135,17 +135,7 @@ from dualtape.ops.nondifferentiable import (
     signbit,
     trunc,
 )
-from dualtape.ops.products import (
-    dot,
-    einsum,
-    inner,
-    kron,
-    matmul,
-    outer,
-    tensordot,
-    vdot,
-    vecdot,
-)
+from dualtape.ops.products import dot, einsum, inner, kron, matmul, outer, tensordot, vdot, vecdot
 from dualtape.ops.reductions import (
     average,
     cumprod,
@@ -171,7 +161,6 @@ from dualtape.ops.shaping import (
     broadcast_to,
     cast,
     column_stack,
-    concatenate as concat,
     copy,
     dsplit,
     dstack,
@@ -200,9 +189,8 @@ from dualtape.ops.shaping import (
     vsplit,
     vstack,
 )
-from dualtape.ops.sorting import (
-    sort,
-)
+from dualtape.ops.shaping import concatenate as concat
+from dualtape.ops.sorting import sort
 from dualtape.transforms.custom import checkpoint, custom_gradient, custom_jvp, custom_vjp, stop_gradient
 from dualtape.transforms.gradient import grad, value_and_grad
 from dualtape.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -211,8 +199,8 @@ from dualtape.transforms.products import hvp, jvp, linearize, vjp
 __version__ = "0.1.0"
 
 # Array API constants and dtypes
-from numpy import (  # noqa: E402
-    bool_ as bool,
+from numpy import bool_ as bool
+from numpy import (
     complex64,
     complex128,
     e,
@@ -303,8 +291,8 @@ __all__ = [
     "checkpoint",
     "clip",
     "column_stack",
-    "complex128",
     "complex64",
+    "complex128",
     "concat",
     "conj",
     "constant",
@@ -362,10 +350,10 @@ __all__ = [
     "imag",
     "inf",
     "inner",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "isclose",
     "iscomplex",
     "isfinite",
@@ -382,9 +370,9 @@ __all__ = [
     "linearize",
     "linspace",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "logaddexp",
     "logaddexp2",
     "logical_and",
@@ -457,10 +445,10 @@ __all__ = [
     "transpose",
     "tri",
     "trunc",
+    "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "uint8",
     "unstack",
     "value_and_grad",
     "var",

@@ -77,7 +77,11 @@ def operation(
             doc=doc,
         )
     label = name or getattr(kernel, "__name__", "operation")
-    forms = [form for form, given in (("partials", partials), ("transpose", transpose), ("jvp and vjp", jvp or vjp)) if given is not None]
+    forms = [
+        form
+        for form, given in (("partials", partials), ("transpose", transpose), ("jvp and vjp", jvp or vjp))
+        if given is not None
+    ]
     if len(forms) != 1:
         raise TypeError(
             f"operation {label!r}: give exactly one of partials, transpose, or jvp and vjp together; got "

@@ -9,6 +9,7 @@ import numpy as np
 from dualtape.core.table import TABLE
 from dualtape.core.tensor import Tensor, raw
 
+
 class Cotangents(dict[int, Any]):
     """Cotangents by identity. What is not in it is zero.
 

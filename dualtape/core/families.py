@@ -91,7 +91,7 @@ def reads(rule: Rule) -> tuple[str, ...]:
 
 
 def name_of(kernel: Any, name: str | None) -> str:
-    return name or kernel.__name__  # type: ignore[no-any-return]
+    return name or kernel.__name__
 
 
 def publish(row: Row, call: Any, keys: Sequence[Any], doc: str | None) -> Any:
@@ -194,7 +194,9 @@ class Side(Row):
 
     __slots__ = ("chooses", "partial", "pick", "pull", "singular")
 
-    def __init__(self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool) -> None:
+    def __init__(
+        self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool
+    ) -> None:
         super().__init__(name, kernel, kind="elementwise")
         # Which of the operands and the result an entry keeps: None, one position, or several.
         self.pick: Any = None
@@ -403,7 +405,7 @@ def unary_call(row: Side, kernel: Any, changes_dtype: bool) -> Any:
     return call
 
 
-def with_constant(row: Binary, kernel: Any, k: int) -> Any:
+def with_constant(row: Binary, kernel: Any, k: int) -> Callable[[Tensor, float], Tensor]:
     """The commonest case of a binary operation: operand k is a Tensor, the other one a Python number."""
     side = row.sides[k]
     pick = side.pick
@@ -754,7 +756,13 @@ class Joint(Row):
 
 
 def joint(
-    kernel: Any, part: Rule, *, name: str, functions: Sequence[Any] = (), work: Any = costs.moves, doc: str | None = None
+    kernel: Any,
+    part: Rule,
+    *,
+    name: str,
+    functions: Sequence[Any] = (),
+    work: Any = costs.moves,
+    doc: str | None = None,
 ) -> Any:
     """Enter a linear operation of a list of operands.
 

@@ -26,7 +26,7 @@ def made(numpy_function: Any) -> Any:
 zeros, ones, empty = made(np.zeros), made(np.ones), made(np.empty)
 zeros_like, ones_like, empty_like = made(np.zeros_like), made(np.ones_like), made(np.empty_like)
 arange, eye = made(np.arange), made(np.eye)
-identity_matrix, tri = made(np.identity), made(np.tri)
+tri = made(np.tri)
 
 
 def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -49,7 +49,7 @@ def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool 
 def array(value: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **kwargs: Any) -> Tensor:
     """A new Tensor of ``value``; NumPy's ``array``. Nested sequences may hold Tensors."""
     x = constant(value, dtype)
-    return np.reshape(x, (1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
+    return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
@@ -63,14 +63,16 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tens
     return full(np.shape(x), fill_value, dtype or raw(operand(x)).dtype)
 
 
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: Any = None, axis: int = 0) -> Tensor:
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: Any = None, axis: int = 0
+) -> Tensor:
     """``num`` values evenly spaced from ``start`` to ``stop``, which may be Tensors; NumPy's ``linspace``."""
     a, b = operand(start), operand(stop)
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         return fresh(np.linspace(a, b, num, endpoint, dtype=dtype, axis=axis))
     steps = np.linspace(0.0, 1.0, num, endpoint, dtype=np.result_type(raw(a), raw(b), 1.0))
     steps = steps.reshape((-1,) + (1,) * max(np.ndim(a), np.ndim(b)))
-    found = np.moveaxis(a * (1.0 - steps) + b * steps, 0, axis)
+    found: Tensor = np.moveaxis(a * (1.0 - steps) + b * steps, 0, axis)
     return found if dtype is None else found.astype(dtype)
 
 

@@ -1,4 +1,7 @@
-"""Rows of operations on each element: arithmetic, powers, elementary functions, choices."""
+"""Rows of operations on each element: arithmetic, powers, elementary functions, choices.
+
+Length: it is one table, with the special points of each function decided beside its row.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.costs import Work, elementwise as cost
+from dualtape.core.costs import Work
+from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise, general, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
@@ -52,13 +56,15 @@ divide.reflected = divide_row.reflected  # type: ignore[attr-defined]
 register(divide, np.divide, np.true_divide)
 negative = elementwise(np.negative, -1, functions=["neg"], work=cost(1, adds=1))
 positive = elementwise(np.positive, 1, work=costs.moves)
-reciprocal = elementwise(np.reciprocal, lambda out: -(out * out), singular=True, work=cost(1, mults=1, partial=Work(mults=1)))
+reciprocal = elementwise(
+    np.reciprocal, lambda out: -(out * out), singular=True, work=cost(1, mults=1, partial=Work(mults=1))
+)
 square = elementwise(np.square, lambda x: x + x, work=cost(1, mults=1, partial=Work(mults=1)))
 
 
 def power_work(op: costs.Performed) -> costs.Parts:
     """x**2 is one product; a constant exponent a nonlinear function; two active operands log, product and exp."""
-    exponent = op.constants[1] if len(op.constants) > 1 else None
+    exponent: Any = op.constants[1] if len(op.constants) > 1 else None
     if op.active == (True, False) and np.ndim(exponent) == 0 and exponent == 2:
         rule = cost(2, mults=1, partial=Work(mults=1))
     elif op.active == (True, False):
@@ -157,8 +163,12 @@ def share(x: Any, out: Any) -> Any:
 sin = elementwise(np.sin, lambda x: np.cos(x))
 cos = elementwise(np.cos, lambda x: -np.sin(x))
 tan = elementwise(np.tan, lambda out: 1 + out * out)
-arcsin = elementwise(np.arcsin, lambda x: 1 / np.sqrt((1 - x) * (1 + x)), functions=["asin"], singular=True, work=DOUBLE)
-arccos = elementwise(np.arccos, lambda x: -1 / np.sqrt((1 - x) * (1 + x)), functions=["acos"], singular=True, work=DOUBLE)
+arcsin = elementwise(
+    np.arcsin, lambda x: 1 / np.sqrt((1 - x) * (1 + x)), functions=["asin"], singular=True, work=DOUBLE
+)
+arccos = elementwise(
+    np.arccos, lambda x: -1 / np.sqrt((1 - x) * (1 + x)), functions=["acos"], singular=True, work=DOUBLE
+)
 arctan = elementwise(np.arctan, lambda x: 1 / (1 + x * x), functions=["atan"], singular=True, work=DOUBLE)
 sinh = elementwise(np.sinh, lambda x: np.cosh(x))
 cosh = elementwise(np.cosh, lambda x: np.sinh(x))
@@ -313,7 +323,9 @@ angle = general(
     lambda x: np.angle(x),
     name="angle",
     functions=[np.angle],
-    jvp=lambda t, x: np.imag(t * over_square(np.conj(x), np.real(x), np.imag(x))) if raw(x).dtype.kind == "c" else 0 * t,
+    jvp=lambda t, x: (
+        np.imag(t * over_square(np.conj(x), np.real(x), np.imag(x))) if raw(x).dtype.kind == "c" else 0 * t
+    ),
     vjp=lambda g, x: g * 1j * over_square(x, np.real(x), np.imag(x)) if raw(x).dtype.kind == "c" else 0 * g,
     work=DOUBLE,
 )
@@ -414,10 +426,9 @@ def install() -> None:
         for cls in (Tensor, Operand):
             setattr(cls, f"__{name}__", call)
             setattr(cls, f"__r{name}__", call.reflected)
-    for cls in (Tensor, Operand):
-        cls.__neg__ = negative  # type: ignore[attr-defined]
-        cls.__pos__ = positive  # type: ignore[attr-defined]
-        cls.__abs__ = absolute  # type: ignore[attr-defined]
+    for name, call in {"neg": negative, "pos": positive, "abs": absolute}.items():
+        for cls in (Tensor, Operand):
+            setattr(cls, f"__{name}__", call)
 
 
 install()

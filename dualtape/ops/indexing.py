@@ -2,6 +2,8 @@
 
 Reading x[i] in a loop stays linear because the cotangents of all reads go into one buffer that the sweep owns;
 writing x[i] = v stays linear because an array that nobody else holds is written in place.
+
+Length: reading and writing are each other's reverse rules, and share one reading of what an index means.
 """
 
 from __future__ import annotations
@@ -353,7 +355,9 @@ def store(x: Tensor, result: Tensor) -> None:
         raise ValueError(f"a result of shape {result.shape} does not fit into a Tensor of shape {x.shape} in place")
     if result.dtype != x.dtype:
         if not np.can_cast(result.dtype, x.dtype, "same_kind"):
-            raise TypeError(f"a result of dtype {result.dtype} cannot be stored in a Tensor of dtype {x.dtype} in place")
+            raise TypeError(
+                f"a result of dtype {result.dtype} cannot be stored in a Tensor of dtype {x.dtype} in place"
+            )
         result = result.astype(x.dtype)
     base = getattr(x, "_base", None)
     x._node = result._node
@@ -435,8 +439,8 @@ def methods() -> dict[str, Any]:
 
 for _name, _method in methods().items():
     setattr(Tensor, _name, _method)
-Operand.__getitem__ = getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+Operand.__getitem__ = getitem  # type: ignore[method-assign]
+Tensor.__setitem__ = setitem  # type: ignore[method-assign]
 
 
 def _calibrate() -> tuple[int, int]:
@@ -460,7 +464,7 @@ def _calibrate_tangent() -> int:
         __slots__ = ()
 
         def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-            t, s = tangents
+            t, _ = tangents
             seen.append(getrefcount(t))
             return t
 

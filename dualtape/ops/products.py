@@ -52,11 +52,6 @@ matmul = bilinear(
 )
 
 
-def outer_work(op: costs.Performed) -> costs.Work:
-    """One product an element of the result."""
-    return costs.Work(mults=op.writes)
-
-
 def pairs_work(op: costs.Performed) -> costs.Work:
     """A product for each combination of the indices."""
     sizes: dict[str, int] = {}
@@ -136,7 +131,9 @@ def parse(subscripts: str, operands: list[Any]) -> tuple[list[str], str]:
             n = np.ndim(x) - len(term) + 3
             term = term.replace("...", dots[longest - n :] if n else "")
         if len(term) != np.ndim(x):
-            raise ValueError(f"einsum: the term {term!r} of {subscripts!r} does not fit an operand of {np.ndim(x)} axes")
+            raise ValueError(
+                f"einsum: the term {term!r} of {subscripts!r} does not fit an operand of {np.ndim(x)} axes"
+            )
         spelled.append(term)
     if arrow:
         return spelled, right.replace("...", dots)
@@ -163,10 +160,13 @@ def einsum(subscripts: Any, /, *operands: Any, out: Any = None, optimize: Any = 
     if not isinstance(subscripts, str):
         letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         listed = [subscripts, *operands]
-        spell = lambda ks: "".join("..." if k is Ellipsis else letters[k] for k in ks)  # noqa: E731
-        terms = ",".join(spell(ks) for ks in listed[1::2])
+
+        def spell(ks: Any) -> str:
+            return "".join("..." if k is Ellipsis else letters[k] for k in ks)
+
+        spelled = ",".join(spell(ks) for ks in listed[1::2])
         right = f"->{spell(listed[-1])}" if len(listed) % 2 else ""
-        return einsum(terms + right, *listed[: 2 * len(listed[1::2]) : 2])
+        return einsum(spelled + right, *listed[: 2 * len(listed[1::2]) : 2])
     items = [operand(a) for a in operands]
     terms, target = parse(subscripts, items)
     sizes: dict[str, int] = {}
@@ -184,7 +184,9 @@ def einsum(subscripts: Any, /, *operands: Any, out: Any = None, optimize: Any = 
         if np.shape(x) != full:
             items[k] = np.broadcast_to(x, full)
     while len(items) > 2:
-        path = np.einsum_path(",".join(terms) + "->" + target, *(np.empty(np.shape(x)) for x in items), optimize="greedy")[0]
+        path = np.einsum_path(
+            ",".join(terms) + "->" + target, *(np.empty(np.shape(x)) for x in items), optimize="greedy"
+        )[0]
         i, j = sorted(path[1])[:2] if len(path[1]) > 1 else (0, 1)
         rest = [t for k, t in enumerate(terms) if k not in (i, j)]
         needed = set(target).union(*rest)
@@ -318,5 +320,5 @@ register(kron, np.kron, "kron")
 register(matmul, "matmul")
 
 for _cls in (Tensor, Operand):
-    _cls.__matmul__ = matmul  # type: ignore[attr-defined]
-    _cls.__rmatmul__ = lambda y, x: matmul(x, y)  # type: ignore[attr-defined]
+    _cls.__matmul__ = matmul  # type: ignore[method-assign]
+    _cls.__rmatmul__ = lambda y, x: matmul(x, y)  # type: ignore[method-assign]

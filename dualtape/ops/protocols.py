@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dualtape.core.tensor import LATE_FAMILIES, TABLE, UFUNC_METHODS, Operand, Tensor, operand, raw
+from dualtape.core.table import TABLE
+from dualtape.core.tensor import LATE_FAMILIES, UFUNC_METHODS, Operand, Tensor, operand, raw
 from dualtape.core.tensor import lookup as find
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
 from dualtape.ops.elementwise import conjugate, imag, real, where
 
-REDUCTIONS = {
+REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: reductions.sum,
     np.multiply: reductions.prod,
     np.maximum: reductions.max,
@@ -20,8 +22,7 @@ REDUCTIONS = {
     np.logical_or: nondifferentiable.any,
     np.logaddexp: reductions.logsumexp,
 }
-ACCUMULATIONS = {np.add: reductions.cumsum, np.multiply: reductions.cumprod}
-NONE = (None, np._NoValue)
+ACCUMULATIONS: dict[np.ufunc, Callable[..., Any]] = {np.add: reductions.cumsum, np.multiply: reductions.cumprod}
 
 
 def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -30,8 +31,9 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     for out in outs or ():
         if out is not None and not isinstance(out, Tensor):
             raise TypeError(
-                f"{ufunc.__name__}: a Tensor cannot be written into a {type(out).__name__} (out= or an operator such as +=), "
-                "which would lose its derivative; start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
+                f"{ufunc.__name__}: a Tensor cannot be written into a {type(out).__name__} (out= or an operator such "
+                "as +=), which would lose its derivative; start from dualtape.zeros_like or dualtape.asarray instead "
+                "of an ndarray"
             )
     if method == "at":
         return at(ufunc, *inputs)
@@ -57,7 +59,9 @@ def called(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out
     if mask is True:
         return call(*operands)
     if out is None:
-        raise ValueError(f"{ufunc.__name__}: where= leaves elements without a value; give out= as well, or use np.where")
+        raise ValueError(
+            f"{ufunc.__name__}: where= leaves elements without a value; give out= as well, or use np.where"
+        )
     return where(mask, call(*operands), out)
 
 
@@ -68,7 +72,9 @@ def reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], ou
     kwargs.clear()
     names = ("axis", "dtype", "keepdims", "initial", "where")
     options = {"axis": 0, **dict(zip(names, inputs[1:], strict=False)), **options}
-    options = {k: v for k, v in options.items() if not (v is None and k in ("dtype", "initial")) and v is not np._NoValue}
+    options = {
+        k: v for k, v in options.items() if not (v is None and k in ("dtype", "initial")) and v is not np._NoValue
+    }
     if options.get("where", None) is True:
         del options["where"]
     call = REDUCTIONS.get(ufunc)
@@ -119,8 +125,8 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
     """ufunc.at: in place, once for each time an element is named."""
     if not isinstance(x, Tensor):
         raise TypeError(
-            f"{ufunc.__name__}.at: a Tensor cannot be added into a {type(x).__name__}, which would lose its derivative; "
-            "start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
+            f"{ufunc.__name__}.at: a Tensor cannot be added into a {type(x).__name__}, which would lose its "
+            "derivative; start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
         )
     key, basic = indexing.normal_index(index)
     if ufunc in (np.add, np.subtract):
@@ -131,22 +137,27 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
         return
     call = TABLE.get(ufunc) or find(ufunc)
     places = np.arange(x.size).reshape(x.shape)[key]
-    flat = np.reshape(x, (-1,))
+    flat = x.reshape(-1)
     values = None if y is None else np.reshape(np.broadcast_to(operand(y), places.shape), (-1,))
     for k, place in enumerate(places.ravel()):
         flat[int(place)] = call(flat[int(place)]) if values is None else call(flat[int(place)], values[k])
-    indexing.store(x, np.reshape(flat, x.shape))
-
-
-METHODS = {"__call__": called, "reduce": reduced, "accumulate": accumulated, "outer": outer}
+    indexing.store(x, flat.reshape(x.shape))
 
 
 def unsupported(ufunc: np.ufunc, *_: Any) -> Any:
     """ufunc.reduceat."""
-    raise TypeError(f"{ufunc.__name__}.reduceat has no row in dualtape's table; use sums of slices, or cumsum and indexing")
+    raise TypeError(
+        f"{ufunc.__name__}.reduceat has no row in dualtape's table; use sums of slices, or cumsum and indexing"
+    )
 
 
-METHODS["reduceat"] = unsupported
+METHODS: dict[str, Callable[..., Any]] = {
+    "__call__": called,
+    "reduce": reduced,
+    "accumulate": accumulated,
+    "outer": outer,
+    "reduceat": unsupported,
+}
 UFUNC_METHODS.append(ufunc_method)
 
 
@@ -212,16 +223,16 @@ def install() -> None:
         "nonzero": nondifferentiable.nonzero,
         "trace": lambda x, *a, **k: np.trace(x, *a, **k),
         "diagonal": lambda x, *a, **k: np.diagonal(x, *a, **k),
+        # Free on real arrays, where NumPy's own conjugate copies.
+        "conjugate": lambda x: conjugate(x) if x.dtype.kind == "c" else x,
+        "T": property(shaping.transpose, doc="The Tensor with its axes reversed."),
+        "mT": property(products.mT, doc="The Tensor with its last two axes exchanged."),
+        "real": property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part."),
+        "imag": property(imag, doc="The imaginary part."),
+        "flat": property(lambda x: iter(shaping.ravel(x)), doc="The elements, one after the other."),
     }
     for name, method in methods.items():
         setattr(Operand, name, method)
-    # Free on real arrays, where NumPy's own conjugate copies.
-    Operand.conjugate = lambda x: conjugate(x) if x.dtype.kind == "c" else x  # type: ignore[attr-defined]
-    Operand.T = property(shaping.transpose, doc="The Tensor with its axes reversed.")  # type: ignore[attr-defined]
-    Operand.mT = property(products.mT, doc="The Tensor with its last two axes exchanged.")  # type: ignore[attr-defined]
-    Operand.real = property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part.")  # type: ignore[attr-defined]
-    Operand.imag = property(imag, doc="The imaginary part.")  # type: ignore[attr-defined]
-    Operand.flat = property(lambda x: iter(shaping.ravel(x)), doc="The elements, one after the other.")  # type: ignore[attr-defined]
 
 
 install()

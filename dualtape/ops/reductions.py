@@ -1,4 +1,7 @@
-"""Rows of reductions and cumulative operations: sums, products, moments, extremes, log-sum-exp."""
+"""Rows of reductions and cumulative operations: sums, products, moments, extremes, log-sum-exp.
+
+Length: half of it is NumPy's signatures with their docstrings, in front of rows that share the handling of axes.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,8 @@ sum_row = linear(
 def mean_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
     if x.dtype.char in "dDgG":
         n = count(x.shape, axis)
-        return np.add.reduce(x, axis=axis, keepdims=keepdims) / n if n else np.mean(x, axis=axis, keepdims=keepdims)
+        if n:
+            return np.add.reduce(x, axis=axis, keepdims=keepdims) / n  # type: ignore[call-overload]
     return np.mean(x, axis=axis, keepdims=keepdims)
 
 
@@ -117,7 +121,14 @@ def reduction(row: Any, x: Any, axis: Any, dtype: Any, keepdims: Any, initial: A
 
 
 def sum(
-    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    x: Any,
+    /,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
     """The sum of the elements over an axis or several, or over all; NumPy's ``sum``.
 
@@ -144,7 +155,9 @@ def sum(
     return reduction(sum_row, x, axis, dtype, keepdims, initial, where, "sum")
 
 
-def mean(x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+def mean(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
     """The arithmetic mean over an axis or several, or over all; NumPy's ``mean``.
 
     Args:
@@ -200,7 +213,14 @@ prod_row = general(
 
 
 def prod(
-    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    x: Any,
+    /,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
     """The product of the elements over an axis or several, or over all; NumPy's ``prod``.
 
@@ -243,7 +263,9 @@ def extreme(kernel: Any, name: str) -> Any:
     row = general(
         lambda x, axis, keepdims: kernel(x, axis=axis, keepdims=keepdims),
         name=name,
-        jvp=lambda t, x, out, axis, keepdims: np.add.reduce(shared(t, ties(x, out, axis)), axis=axis, keepdims=keepdims),
+        jvp=lambda t, x, out, axis, keepdims: np.add.reduce(
+            shared(t, ties(x, out, axis)), axis=axis, keepdims=keepdims
+        ),
         vjp=lambda g, x, out, shape, axis: shared(spread(g, shape, axis), ties(x, out, axis)),
         selects=True,
         work=costs.composite(Work(adds=1), Work(), Work(mults=1)),
@@ -308,7 +330,8 @@ var_row = general(
     lambda x, axis, ddof, keepdims: np.var(x, axis=axis, ddof=ddof, keepdims=keepdims),
     name="var",
     jvp=lambda t, x, shape, axis, ddof, keepdims: (
-        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims) * (2 / (count(shape, axis) - ddof))
+        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims)
+        * (2 / (count(shape, axis) - ddof))
     ),
     vjp=lambda g, x, shape, axis, ddof: spread(g * (2 / (count(shape, axis) - ddof)), shape, axis) * centred(x, axis),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=1, adds=1)),
@@ -318,7 +341,9 @@ std_row = general(
     lambda x, axis, ddof, keepdims: np.std(x, axis=axis, ddof=ddof, keepdims=keepdims),
     name="std",
     jvp=lambda t, x, out, shape, axis, ddof, keepdims: direction(
-        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims) * (1 / (count(shape, axis) - ddof)), out
+        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims)
+        * (1 / (count(shape, axis) - ddof)),
+        out,
     ),
     vjp=lambda g, x, out, shape, axis, ddof: (
         spread(direction(g * (1 / (count(shape, axis) - ddof)), out), shape, axis) * centred(x, axis)
@@ -385,14 +410,16 @@ std = moment(std_row, "std", True)
 def logsumexp_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
     if x.size == 0:
         with np.errstate(divide="ignore"):
-            return np.log(np.add.reduce(np.exp(x), axis=axis, keepdims=keepdims))
+            return np.log(np.add.reduce(np.exp(x), axis=axis, keepdims=keepdims))  # type: ignore[call-overload]
     top = np.maximum.reduce(np.real(x), axis=axis, keepdims=True)
     finite = np.isfinite(top)
     if not np.all(finite):
         top = np.where(finite, top, 0.0).astype(top.dtype)
     with np.errstate(divide="ignore"):
         out = np.log(np.add.reduce(np.exp(x - top), axis=axis, keepdims=True)) + top
-    return out if keepdims else out.reshape([n for k, n in enumerate(x.shape) if axis is not None and k not in axis])[()]
+    return (
+        out if keepdims else out.reshape([n for k, n in enumerate(x.shape) if axis is not None and k not in axis])[()]
+    )
 
 
 def weights(x: Any, out: Any, axis: Axis) -> Any:
@@ -464,7 +491,9 @@ def cumprod_jvp(t: Any, x: Any, out: Any, axis: int) -> Any:
 def cumprod_vjp(g: Any, x: Any, out: Any, axis: int) -> Any:
     if np.all(raw(x) != 0):
         return np.flip(np.cumsum(np.flip(g * np.conjugate(out), axis), axis=axis), axis) / np.conjugate(x)
-    return cumprod_slopes(x, out, axis, lambda p: np.sum(np.moveaxis(g, axis, -1)[..., None, :] * np.conjugate(p), axis=-1))
+    return cumprod_slopes(
+        x, out, axis, lambda p: np.sum(np.moveaxis(g, axis, -1)[..., None, :] * np.conjugate(p), axis=-1)
+    )
 
 
 cumprod_row = general(
@@ -490,7 +519,8 @@ def cumulative(row: Any, name: str) -> Any:
         return row(x, axis=k)
 
     call.__name__ = name
-    call.__doc__ = f"""The cumulative {"sum" if name == "cumsum" else "product"} along an axis; of the flat array if None.
+    kind = "sum" if name == "cumsum" else "product"
+    call.__doc__ = f"""The cumulative {kind} along an axis; of the flat array if None.
 
     Args:
         x: an array.

@@ -1,4 +1,7 @@
-"""Rows that rearrange elements: reshape, transpose, broadcast, join, pad, flip, and casts between dtypes."""
+"""Rows that rearrange elements: reshape, transpose, broadcast, join, pad, flip, and casts between dtypes.
+
+Length: NumPy has many names for moving elements about, and each takes a few lines over the same few rows.
+"""
 
 from __future__ import annotations
 
@@ -195,8 +198,8 @@ def atleast(n: int) -> Any:
             shape = np.shape(x)
             if len(shape) < n:
                 # NumPy puts a vector in the middle of a 3-d array: (1, n, 1).
-                to = (1,) * n if not shape else (1, *shape) if n == 2 else (1, *shape, 1) if len(shape) == 1 else (*shape, 1)
-                x = reshape(x, to if n > 1 else (1,))
+                front = (1, *shape) if len(shape) == 1 else shape
+                x = reshape(x, (*front, *(1,) * (n - len(front))))
             found.append(x if isinstance(x, Tensor) else copy(x))
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -221,7 +224,9 @@ stack_row = joint(
 )
 
 
-def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def concatenate(
+    arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
     """The arrays joined along an existing axis (flattened first if it is None); NumPy's ``concatenate``.
 
     Args:
@@ -397,7 +402,9 @@ tile_row = linear(lambda x, reps: np.tile(x, reps), _tile_back, name="tile")
 
 def tile(x: Any, /, reps: Any) -> Any:
     """``x`` repeated as a whole along axes; NumPy's ``tile``."""
-    return tile_row(x, reps=tuple(int(r) for r in reps) if isinstance(reps, (tuple, list, np.ndarray)) else (int(reps),))
+    return tile_row(
+        x, reps=tuple(int(r) for r in reps) if isinstance(reps, (tuple, list, np.ndarray)) else (int(reps),)
+    )
 
 
 def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> Any:
@@ -442,7 +449,10 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
             from dualtape.ops.elementwise import where
 
             inside = np.pad(np.ones(np.shape(x), bool), widths)
-            border = operand(values) if isinstance(values, Operand) else np.pad(np.zeros(np.shape(x), raw(x).dtype), widths, **kwargs)
+            if isinstance(values, Operand):
+                border = operand(values)
+            else:
+                border = np.pad(np.zeros(np.shape(x), raw(x).dtype), widths, **kwargs)
             y = where(inside, y, border)
         return y
     if mode not in ("edge", "reflect", "symmetric", "wrap", "empty"):

@@ -12,7 +12,16 @@ from dualtape.ops.indexing import as_tensor, take_along_axis
 from dualtape.ops.shaping import ravel
 
 
-def sort(x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
+def sort(
+    x: Any,
+    /,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
+) -> Any:
     """``x`` sorted along an axis (the flat array if None); NumPy's ``sort``.
 
     Args:

@@ -32,7 +32,7 @@ def source(leaf: Any, name: str, k: int, j: int | None = None) -> Tensor:
         x = leaf._read()
         if x.dtype.kind not in "fc":
             raise TypeError(f"{label} is a Tensor of dtype {x.dtype}: {FLOATING}")
-        return TABLE["identity"](x) if STACK.get() else wrap(Node(x._node.value))  # type: ignore[no-any-return]
+        return TABLE["identity"](x) if STACK.get() else wrap(Node(x._node.value))
     if isinstance(leaf, np.ndarray) and leaf.dtype == object and has_tensor(leaf):
         return source(operand(leaf), name, k, j)
     try:

@@ -21,7 +21,9 @@ from dualtape.transforms.arguments import (
 )
 
 
-def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function that returns the value of ``f`` and its gradient.
 
     Args:

@@ -100,7 +100,9 @@ def jacrev(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
                 seeds = [*zeros[:m], basis.reshape(y.shape), *zeros[m + 1 :]]
                 # The pullback is the conjugate transpose; its conjugate is a row of the Jacobian.
                 rows.append([np.conj(c) if c.dtype.kind == "c" else c for c in pullback(rebuild(iter(seeds)))])
-            found.append(given.gather([assembled([r[k] for r in rows], y, x, last=False) for k, x in enumerate(given.leaves)]))
+            found.append(
+                given.gather([assembled([r[k] for r in rows], y, x, last=False) for k, x in enumerate(given.leaves)])
+            )
         return rebuild(iter(found))
 
     return named("jacrev", f, call)
@@ -118,7 +120,9 @@ def assembled(parts: list[Any], y: Tensor, x: Tensor, last: bool) -> Any:
     return np.reshape(np.stack(parts, axis=-1), shape)
 
 
-def jacobian(f: Callable[..., Any], argnums: Numbers = 0, mode: str = "auto", explain: bool = False) -> Callable[..., Any]:
+def jacobian(
+    f: Callable[..., Any], argnums: Numbers = 0, mode: str = "auto", explain: bool = False
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``f``, by the mode that needs fewer sweeps.
 
     Args:
