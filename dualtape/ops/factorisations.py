@@ -563,14 +563,14 @@ pinv_row = general(
 )
 
 
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
     """The Moore-Penrose pseudo-inverse; NumPy's ``linalg.pinv``.
 
     Args:
         a: matrices, shape (..., m, n).
         rcond: singular values below this times the largest count as zero.
         hermitian: accepted; the general algorithm is used.
-        rtol: the Array API's name for ``rcond``.
+        rtol: the Array API's name for ``rcond``; None for the rounding error of the larger side.
 
     Returns:
         A Tensor (..., n, m). Its derivative is that at constant rank.
@@ -579,9 +579,10 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
         G. H. Golub and V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413-432.
     """
     a = matrices(a, "pinv", square=False)
-    cut = raw(operand(rcond)) if rcond is not None else raw(operand(rtol)) if rtol is not None else None
-    if cut is None:
-        cut = 1e-15 if rtol is None else max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
+    given = rcond if rcond is not None else rtol
+    if given is None:
+        given = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
+    cut = 1e-15 if given is np._NoValue else raw(operand(given))
     return pinv_row(a, rcond=cut)
 
 
