@@ -192,7 +192,7 @@ qr_row = general(
     vjp=qr_pull,
     outputs=2,
     work=costs.factorisation(
-        *(count(lambda m, n, k, c=c: c[0] * m * n * n + c[1] * n**3) for c in ((4, -4 / 3), (6, 4), (6, 4)))
+        *(count(lambda m, n, k, c=c: c[0] * m * n * n + c[1] * n**3) for c in ((2, -2 / 3), (6, 4), (6, 4)))
     ),
 )
 
