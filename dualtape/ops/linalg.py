@@ -71,6 +71,11 @@ def product(t: Any, x: Any, vector: bool) -> Any:
     return (t @ column(x))[..., 0] if vector else t @ x
 
 
+def back_to(c: Any, shape: tuple[int, ...]) -> Any:
+    """The adjoint of broadcasting a stack."""
+    return c if c.shape == shape else unbroadcast(c, shape)
+
+
 class Solve(General):
     """A solve shares its right side between the operands: one more solve for a tangent, and one for a cotangent."""
 
@@ -91,11 +96,11 @@ class Solve(General):
         vector = g.ndim < a.ndim
         w = solved(mH(a), g, vector)
         if j:
-            cotangents.add(j, cast_back(unbroadcast(w, like_b[0]), like_b[1]))
+            cotangents.add(j, cast_back(back_to(w, like_b[0]), like_b[1]))
         if i:
             out = opened(kept[-1], raw)
             c = column(w) @ mH(column(out)) if vector else w @ mH(out)
-            cotangents.add(i, cast_back(unbroadcast(-c, like_a[0]), like_a[1]))
+            cotangents.add(i, cast_back(back_to(-c, like_a[0]), like_a[1]))
 
 
 SOLVE_FACTOR = count(lambda m, n, k: 2 * n**3 / 3 + 2 * n * n * k)

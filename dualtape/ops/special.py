@@ -23,6 +23,8 @@ from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import reductions
 from dualtape.ops.bessel import (
+    hankel1,
+    hankel2,
     i0,
     i0e,
     i1,
@@ -105,6 +107,8 @@ __all__ = [
     "gammaincinv",
     "gammaln",
     "gammasgn",
+    "hankel1",
+    "hankel2",
     "huber",
     "hyp0f1",
     "hyp1f1",
