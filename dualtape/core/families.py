@@ -176,7 +176,7 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
 
 def reusable(d: Any, g: Any) -> bool:
     """Whether the product of two arrays can be written over the first."""
-    return d.dtype == g.dtype and d.dtype.kind == "f" and d.shape == g.shape and d.flags.owndata
+    return bool(d.dtype == g.dtype and d.dtype.kind == "f" and d.shape == g.shape and d.flags.owndata)
 
 
 def careful(rule: Rule, kept: Any, g: Any, raw: bool) -> tuple[Any, Any]:
@@ -286,7 +286,10 @@ class Binary(Row):
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
         i, j = ids
         x, y = operands
-        out = outs[0]
+        return self.pair_entry(i, j, x, y, outs[0])
+
+    def pair_entry(self, i: int, j: int, x: Any, y: Any, out: Node) -> Any:
+        """The entry of operands x and y, followed under i and j (0: not followed)."""
         nodes = (x, y, out)
         by_x, by_y = self.sides
         value = out.value
@@ -499,7 +502,7 @@ def binary_call(row: Binary, kernel: Any) -> Any:
             s = i if i in known else 0
             t = j if j in known else 0
             if s or t:
-                entry = row.entry((s, t), (a, b), (out,), NOTHING)
+                entry = row.pair_entry(s, t, a, b, out)
                 known[out.id] = hold(entry) if a.__class__ is ndarray or b.__class__ is ndarray else entry
         result = new(Tensor)
         result._node = out
