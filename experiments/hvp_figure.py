@@ -53,6 +53,7 @@ def _bytes(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
     axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("layers L")
     axes.set_ylabel("tape [MiB]")
     axes.set_title("b   what the tape keeps")

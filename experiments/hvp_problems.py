@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def factors(*xs: Any) -> Any:
 def valley(*xs: Any) -> Any:
     """Rosenbrock's function, term by term."""
     total = None
-    for x, y in zip(xs[:-1], xs[1:], strict=True):
+    for x, y in pairwise(xs):
         across, along = y - x * x, 1.0 - x
         term = 100.0 * (across * across) + along * along
         total = term if total is None else total + term
