@@ -132,7 +132,7 @@ def waves_derivative(x: Any) -> Any:
     return np.exp(x) / np.sqrt(cubes) * (1 - 3 * s * c * (s - c) / (2 * cubes))
 
 
-BY_HAND = "closed form in extended precision"
+BY_HAND, BY_MPMATH, BY_FORWARD_MODE = "closed form in extended precision", "mpmath, 50 digits", "dualtape, forward mode"
 LOGISTIC_AT, WAVES_AT = 0.2, 1.5
 CURVES = (
     Curve("A", "64x(1-x)(1-2x)²(1-8x+8x²)²", closed, LOGISTIC_AT, closed_derivative(LOGISTIC_AT), BY_HAND),
@@ -144,9 +144,9 @@ CURVES = (
 
 def _users_curve(user: UserFunction) -> Curve:
     """The user's function, with mpmath's derivative as reference if it takes mpmath's numbers, else forward mode's."""
-    reference, source = _mpmath_derivative(user.f, user.x), "mpmath, 50 digits"
+    reference, source = _mpmath_derivative(user.f, user.x), BY_MPMATH
     if reference is None:
-        reference, source = LONG(float(dt.jvp(user.f, (user.x,), (1.0,))[1])), "dualtape, forward mode"
+        reference, source = LONG(float(dt.jvp(user.f, (user.x,), (1.0,))[1])), BY_FORWARD_MODE
     return Curve(user.name, user.name, user.f, user.x, reference, source)
 
 
@@ -332,7 +332,7 @@ def _users_bars(curve: Curve) -> list[Bar]:
         Bar("modes-agree", f"max(disagreement, {modes})", "<=", 1e-12),
         Bar("differences-confirm", 'only(error, kind == "best" and method == "central")', "<=", 1e-5),
     ]
-    if curve.source.startswith("mpmath"):
+    if curve.source == BY_MPMATH:
         bars.append(Bar("mpmath-confirms", f"max(error, {modes})", "<=", 1e-10))
     return bars
 
@@ -344,9 +344,8 @@ def _report(curves: tuple[Curve, ...], rows: list[Row]) -> str:
     """The methods side by side, each at its best, as a Markdown table a function."""
     lines = []
     for curve in curves:
-        lines += [f"{curve.name} = {curve.formula} at x = {curve.x!r}"] if curve.name != curve.formula else []
-        lines += [f"{curve.name} at x = {curve.x!r}"] if curve.name == curve.formula else []
-        lines += ["", f"Reference: {float(curve.reference)!r} ({curve.source}).", ""]
+        called = curve.name if curve.formula == curve.name else f"{curve.name} = {curve.formula}"
+        lines += [f"{called} at x = {curve.x!r}", "", f"Reference: {float(curve.reference)!r} ({curve.source}).", ""]
         lines += ["| method | step | derivative | relative error |", "| --- | --- | --- | --- |"]
         mine = {row["method"]: row for row in rows if row["kind"] == "best" and row["function"] == curve.name}
         for method in (*REAL_STEPS, "complex", *MODES):

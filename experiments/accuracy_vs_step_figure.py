@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 import dualtape as dt
 
 from . import plots
-from .accuracy_vs_step import BIN, BINS, MODES, Curve
+from .accuracy_vs_step import BIN, BINS, BY_FORWARD_MODE, MODES, Curve
 from .measure import EPS
 from .plots import COLOURS
 from .spec import Row
@@ -24,9 +24,9 @@ LOOKS = {
     "ad_reverse": ("dualtape, reverse mode", COLOURS["blue"], 0),
     "ad_forward": ("dualtape, forward mode", COLOURS["vermilion"], 0),
 }
-LOWEST, HIGHEST = 1e-18, 30.0  # an error below is drawn on the lower edge: it may be zero
+LOWEST, HIGHEST = 1e-18, 1e2  # an error below the lowest is drawn there: it may be zero
 NARROWEST, WIDEST = 1e-20, 1.0
-LABELLED = {"1": 1e-12, "2": 1e-7, "−1": 1e-3}  # the error at which a theory line is named: where there is room
+LABELLED = {"1": 1e-12, "2": 1e-7, r"$-$1": 1e-3}  # the error at which a theory line is named: where there is room
 
 
 def _theories(curve: Curve) -> list[tuple[str, str, Callable[[float], float], Any]]:
@@ -43,12 +43,12 @@ def _theories(curve: Curve) -> list[tuple[str, str, Callable[[float], float], An
     return [
         (r"$h\,|f''|\,/\,2|f'|$", "1", lambda h: bend * h / 2, None),
         (r"$h^2\,|f'''|\,/\,6|f'|$", "2", lambda h: twist * h * h / 6, (2, 1.5)),
-        (r"$\epsilon\,|f|\,/\,h|f'|$", "−1", lambda h: EPS * noise / h, (6, 1.5, 1, 1.5)),
+        (r"$\epsilon\,|f|\,/\,h|f'|$", r"$-$1", lambda h: EPS * noise / h, (6, 1.5, 1, 1.5)),
     ]
 
 
 def _visible(error: float) -> float:
-    return min(max(error, LOWEST), HIGHEST)
+    return max(error, LOWEST)
 
 
 def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
@@ -82,11 +82,15 @@ def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
             continue  # the derivative in it is zero
         handles.append(plots.theory(axes, inside, formula, label, dashes))
         at = min(inside, key=lambda h: abs(np.log10(formula(h)) - np.log10(LABELLED[slope])))
-        axes.annotate(f"slope {slope}", (at, formula(at)), (7, -7), textcoords="offset points", fontsize=7)
+        axes.annotate(f"slope {slope}", (at, formula(at)), (8, -7 if slope in "12" else 5), textcoords="offset points", fontsize=7)
+    notes = []
     if any(row["kind"] == "step" and row["method"] == "complex" for row in mine):
-        axes.text(NARROWEST * 3, LOWEST * 3, "complex step: the same down to h = 1e−300", fontsize=7, va="center")
+        notes.append("complex step: the same\ndown to h = $10^{-300}$")
+    if curve.source == BY_FORWARD_MODE:
+        notes.append("no reference: distance\nfrom forward mode")
+    axes.text(NARROWEST * 3, 1e-9, "\n\n".join(notes), fontsize=7, va="center")  # below the left arm it is empty
     axes.set_xlim(NARROWEST, WIDEST * 2)
-    axes.set_ylim(LOWEST / 2, HIGHEST * 3)
+    axes.set_ylim(LOWEST / 2, HIGHEST)
     axes.set_xlabel("step h")
     axes.set_ylabel("relative error of the derivative")
     return handles
@@ -99,7 +103,7 @@ def _histogram(axes: Axes, rows: Sequence[Row]) -> None:
         edges = [row["bin"] for row in mine] + [BIN * BINS]
         axes.stairs([row["count"] for row in mine], edges, color=colour, linewidth=1.3, label=label)
     axes.set_xlim(0, BIN * BINS)
-    axes.set_xlabel(r"error / ($\epsilon\,\cdot$ sum of path products)\nlast bin: all beyond")
+    axes.set_xlabel("error / ($\\epsilon\\,\\cdot$ sum of path products)\nlast bin: all beyond")
     axes.set_ylabel("points")
 
 
