@@ -82,12 +82,15 @@ def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
             continue  # the derivative in it is zero
         handles.append(plots.theory(axes, inside, formula, label, dashes))
         at = min(inside, key=lambda h: abs(np.log10(formula(h)) - np.log10(LABELLED[slope])))
-        axes.annotate(f"slope {slope}", (at, formula(at)), (8, -7 if slope in "12" else 5), textcoords="offset points", fontsize=7)
+        beside = (8, -7 if slope in "12" else 5)
+        axes.annotate(f"slope {slope}", (at, formula(at)), beside, textcoords="offset points", fontsize=7)
     notes = []
-    if any(row["kind"] == "step" and row["method"] == "complex" for row in mine):
-        notes.append("complex step: the same\ndown to h = $10^{-300}$")
+    stepped = {row["h"]: row["error"] for row in mine if row["kind"] == "step" and row["method"] == "complex"}
+    unseen = [error for h, error in stepped.items() if h < NARROWEST / 2]
+    if unseen and max(unseen) <= max(error for h, error in stepped.items() if h < 1e-15 and h > NARROWEST / 2):
+        notes.append("complex step:\nthe same down\nto h = $10^{-300}$")
     if curve.source == BY_FORWARD_MODE:
-        notes.append("no reference: distance\nfrom forward mode")
+        notes.append("no reference:\ndistance from\nforward mode")
     axes.text(NARROWEST * 3, 1e-9, "\n\n".join(notes), fontsize=7, va="center")  # below the left arm it is empty
     axes.set_xlim(NARROWEST, WIDEST * 2)
     axes.set_ylim(LOWEST / 2, HIGHEST)

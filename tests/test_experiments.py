@@ -16,7 +16,22 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from experiments import NAMES, adbench_data, bars, cli, gmm, measure, problems, runner, store
+from experiments import (
+    NAMES,
+    accuracy_vs_step,
+    adbench_data,
+    bars,
+    cli,
+    counting,
+    gmm,
+    helmholtz,
+    hvp,
+    hvp_problems,
+    measure,
+    problems,
+    runner,
+    store,
+)
 from experiments.console import PlainConsole
 from experiments.spec import MARKS, Bar, Column, Config
 
@@ -285,6 +300,115 @@ def test_derivatives_of_curves_by_hand_agree_with_the_complex_step(problem: prob
     case = problem.make(m, np.random.default_rng(m))
     stepped = case.f(case.x + 1e-100j).imag / 1e-100
     assert measure.scaled_error(stepped, case.derivative, case.scale) < 64
+
+
+@pytest.mark.parametrize("n", [1, 8, 50, 300])
+def test_helmholtz_gradient_by_hand_agrees_with_the_complex_step(n: int) -> None:
+    case = helmholtz.PROBLEM.make(n, np.random.default_rng(n))
+    stepped = [measure.complex_step(case.f, case.x, i) for i in range(n)]
+    assert measure.scaled_error(stepped, case.derivative, case.scale) < 64
+
+
+@pytest.mark.parametrize("composition", hvp.ORDERS)
+def test_differentiation_that_drops_no_zeros_is_right(composition: str) -> None:
+    a, b, k, (v, w) = 1.1, 0.9, 7, (0.3, -0.7)
+    found, _ = counting.counted(composition, hvp_problems.power(k), (a, b), (v, w))
+    mixed = k * b ** (k - 1)
+    assert found == pytest.approx([mixed * w, mixed * v + a * k * (k - 1) * b ** (k - 2) * w], rel=1e-13)
+
+
+@pytest.mark.parametrize("make", [hvp_problems.product_case, hvp_problems.valley_case])
+@pytest.mark.parametrize("composition", hvp.ORDERS)
+def test_scalar_products_agree_with_differentiation_that_drops_no_zeros(make: Any, composition: str) -> None:
+    case = make(6, np.random.default_rng(6))
+    found, _ = counting.counted(composition, case.f, case.xs, case.v)
+    assert measure.relative_error(found, np.array(case.product)) < 1e-14
+
+
+def test_derivatives_by_hand_have_the_digits_of_a_high_precision_reference() -> None:
+    digits = {"A": "9.0660864000000007482", "A'": "9.0660864000000007482", "B": "4.0534278938986206577"}
+    for curve in accuracy_vs_step.CURVES:
+        known = np.longdouble(digits[curve.name])  # at the double nearest to the point
+        assert abs(curve.reference - known) <= 8 * np.finfo(np.longdouble).eps * known
+
+
+USERS = """
+import math
+import numpy as np
+not_a_function = 3
+def polynomial(x): return x**5 - 3 * x
+def wave(x): return np.exp(-x) * np.sin(3 * x)
+def vector(x): return np.ones(2) * x
+def refuses(x): raise ValueError("on purpose")
+def leaves(x): return math.exp(x)
+def pole(x): return 1 / (x - x)
+"""
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(USERS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"), [("polynomial", accuracy_vs_step.BY_MPMATH), ("wave", accuracy_vs_step.BY_FORWARD_MODE)]
+)
+def test_function_of_the_users(users: Path, tmp_path: Path, name: str, reference: str) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("mpmath")
+    arguments = ["run", "accuracy_vs_step", "--function", f"{users}:{name}", "--at", "1.5", "--out", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    result = document(tmp_path, "accuracy_vs_step")
+    assert result["config"]["references"] == {f"model.py:{name}": reference}
+    assert str(tmp_path) not in json.dumps(result)
+    folder = tmp_path / "accuracy_vs_step"
+    assert (folder / "figure.png").stat().st_size > 10_000
+    assert reference in (folder / "table.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("target", "at", "message"),
+    [
+        ("missing.py:wave", "1.5", "there is no file"),
+        ("wave", "1.5", "FILE:NAME"),
+        ("{users}:wafe", "1.5", "did you mean 'wave'"),
+        ("{users}:not_a_function", "1.5", "no function but of type int"),
+        ("{users}:wave", "nan", "finite number"),
+        ("{users}:vector", "1.5", "an array of shape (2,)"),
+        ("{users}:refuses", "1.5", "ValueError: on purpose"),
+        ("{users}:leaves", "1.5", "cannot be differentiated in forward mode"),
+        ("{users}:pole", "1.5", "choose a point where it is finite"),
+        ("{broken}:wave", "1.5", "cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_function_that_is_of_no_use(
+    users: Path, tmp_path: Path, target: str, at: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    target = target.format(users=users, broken=tmp_path / "broken.py")
+    arguments = ["run", "accuracy_vs_step", "--function", target, "--at", at, "--out", str(tmp_path)]
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "accuracy_vs_step", "--function", "model.py:wave"],
+        ["run", "accuracy_vs_step", "--at", "1.5"],
+        ["run", "accuracy_vs_step", "--function", "model.py:wave", "--at", "here"],
+        ["run", "trace_table", "--function", "model.py:wave", "--at", "1.5"],
+    ],
+)
+def test_options_of_a_function_that_do_not_go_together(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
 
 
 def test_mixture_objective_is_the_formula_written_with_loops() -> None:
