@@ -77,7 +77,8 @@ def _try_out(f: Callable[[Any], Any], name: str, x: float) -> None:
     )
     for what, call in attempts:
         try:
-            found = call()
+            with np.errstate(all="ignore"):  # what is not finite is refused below
+                found = call()
         except Exception as error:
             raise UserFunctionError(f"{name}({x}) cannot be {what}: {type(error).__name__}: {error}") from error
         value = np.asarray(found)
