@@ -10,6 +10,7 @@ introspection, no loops over arguments, one tuple kept per operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from types import FunctionType
 from typing import Any
 
@@ -27,6 +28,8 @@ NOTHING: dict[str, Any] = {}
 # The entry under the second and later results of one operation; the first result's entry has the rules.
 LATER = ()
 PLAIN = (float, int)
+# From this size on an allocation costs more than finding out that it can be spared.
+LARGE = 8192
 OPERANDS = ("x", "y", "z")
 
 Rule = Callable[..., Any]
@@ -144,7 +147,10 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
                 d, c = careful(rule, kept, g, raw)
             else:
                 d = rule(kept.value)
-                c = g * d.conjugate()  # free on real arrays
+                if d.__class__ is ndarray and d.size > LARGE and reusable(d, g) and getrefcount(d) == 2:
+                    c = np.multiply(g, d, out=d)  # the partial is nobody else's: no memory for the product
+                else:
+                    c = g * d.conjugate()  # free on real arrays
         elif kept.__class__ in PLAIN:
             c = g * (d := rule(kept))
         elif singular:
@@ -161,11 +167,16 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
         if like is not None:
             c = fitted(c, like)
         if i in cotangents:
-            cotangents.add(i, c)
+            cotangents.add(i, c, like is None)
         else:
             cotangents[i] = c
 
     return pull
+
+
+def reusable(d: Any, g: Any) -> bool:
+    """Whether the product of two arrays can be written over the first."""
+    return d.dtype == g.dtype and d.dtype.kind == "f" and d.shape == g.shape and d.flags.owndata
 
 
 def careful(rule: Rule, kept: Any, g: Any, raw: bool) -> tuple[Any, Any]:

@@ -42,6 +42,8 @@ class Operand:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # == is elementwise; use ref()
 
+    _node: Any  # a slot of each subclass
+
     def _read(self) -> Tensor:
         raise NotImplementedError
 
@@ -167,13 +169,15 @@ class Operand:
         return format(value if spec and not value.shape else str(self), "" if value.shape else spec)
 
     # ---- NumPy's protocols
-    def __getattr__(self, name: str) -> Any:
-        # np.exp of an object array (what np.array([t1, t2]) is) calls the method "exp" of each element.
-        if not name.startswith("_"):
-            function = getattr(np, name, None)
-            if isinstance(function, np.ufunc) and function in TABLE:
-                return lambda *others: TABLE[function](self, *others)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # or every misspelt attribute would pass
+
+        def __getattr__(self, name: str) -> Any:
+            # np.exp of an object array (what np.array([t1, t2]) is) calls the method "exp" of each element.
+            if not name.startswith("_"):
+                function = getattr(np, name, None)
+                if isinstance(function, np.ufunc) and function in TABLE:
+                    return lambda *others: TABLE[function](self, *others)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
