@@ -8,7 +8,6 @@ import numpy as np
 
 from .problem import Array, Problem
 
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Fifteen elementwise operations, none of which can be merged with its neighbour, and the sum of the result.
 
