@@ -92,9 +92,8 @@ def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = No
     lines: list[tuple[str, tuple[Any, ...], Node]] = [("input", (), x._node) for x in given.leaves]
 
     def keep(row: Row, operands: Any, outs: Any, params: Any, watcher: Watcher) -> None:
-        ins = tuple(
-            [watcher.known[a.id] if a.__class__ is Node and a.id in watcher.known else Constant(value_of(a)) for a in operands]
-        )
+        known = watcher.known
+        ins = tuple([known[a.id] if a.__class__ is Node and a.id in known else Constant(value_of(a)) for a in operands])
         for out in outs:
             watcher.known[out.id] = len(lines)
             lines.append((row.name, ins, out))
@@ -112,7 +111,8 @@ def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = No
     if tangents is not None:
         moved = tangents_of(f, args, tuple(tangents), len(lines))
     nodes = [
-        TraceNode(k, name, ins, node.value, bare(moved[k]), bare(adjoints[k])) for k, (name, ins, node) in enumerate(lines)
+        TraceNode(k, name, ins, node.value, bare(moved[k]), bare(adjoints[k]))
+        for k, (name, ins, node) in enumerate(lines)
     ]
     return Trace(nodes, tuple(watcher.known.get(y._node.id, -1) for y in found))
 

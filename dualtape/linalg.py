@@ -6,22 +6,7 @@ from typing import Any
 
 from dualtape.ops import diagonals
 from dualtape.ops.chains import cross, matrix_power, multi_dot
-from dualtape.ops.factorisations import (
-    EighResult,
-    EigResult,
-    QRResult,
-    SVDResult,
-    cholesky,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    lstsq,
-    pinv,
-    qr,
-    svd,
-    svdvals,
-)
+from dualtape.ops.factorisations import QRResult, cholesky, qr
 from dualtape.ops.linalg import (
     LinAlgError,
     SlogdetResult,
@@ -33,6 +18,19 @@ from dualtape.ops.linalg import (
 from dualtape.ops.norms import cond, matrix_norm, matrix_rank, norm, tensorinv, tensorsolve, vector_norm
 from dualtape.ops.products import matmul, outer, tensordot, vecdot
 from dualtape.ops.shaping import matrix_transpose
+from dualtape.ops.spectral import (
+    EighResult,
+    EigResult,
+    SVDResult,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    lstsq,
+    pinv,
+    svd,
+    svdvals,
+)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:

@@ -185,6 +185,8 @@ CASES: list[AnyCase] = [
     case("hyp0f1", lambda x: sc.hyp0f1(A(1.5, x.dtype), x), between(0.2, 2.0)),
     case("hyp1f1", lambda x: sc.hyp1f1(A(1.5, x.dtype), A(2.5, x.dtype), x), between(0.2, 2.0)),
     case("hyp2f1", lambda x: sc.hyp2f1(0.5, 1.5, 2.5, x), between(-0.5, 0.8)),
+    case("hankel1", lambda x: sc.hankel1(A([0.0, 1.0, 2.5, -1.5]), x), between(0.5, 3.0), single=False),
+    case("hankel2", lambda x: sc.hankel2(A([0.0, 1.0, 2.5, -1.5]), x), between(0.5, 3.0), single=False),
     case("ellipk", sc.ellipk, between(-0.5, 0.9)),
     case("ellipe", sc.ellipe, between(-0.5, 0.9)),
     case("owens_t", sc.owens_t, between(-1.0, 2.0), between(-1.0, 2.0)),

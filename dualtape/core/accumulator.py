@@ -112,7 +112,7 @@ class ForwardAccumulator:
                     f"{name} is a {type(x).__name__}: an accumulator follows Tensors and Variables; "
                     "make one with dualtape.constant(value)"
                 )
-            node = x._node  # type: ignore[attr-defined]
+            node = x._node
             if node.id in seen:
                 raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")
             seen.add(node.id)

@@ -175,7 +175,8 @@ def factorisation(
         def halves(count: int) -> Work:
             return Work(adds=count // 2, mults=count - count // 2)
 
-        push, pull = traffic(op, halves(tangent(op)), halves(adjoint(op)) + Work(adds=op.active_reads), rereads=op.reads)
+        back = halves(adjoint(op)) + Work(adds=op.active_reads)
+        push, pull = traffic(op, halves(tangent(op)), back, rereads=op.reads)
         return Parts(halves(evaluation(op)) + Work(moves=op.reads + op.writes), Work(), push, pull)
 
     return work

@@ -24,13 +24,17 @@ class Cotangents(dict[int, Any]):
         self.owned: set[int] = set()
         self.masked = False
 
-    def add(self, i: int, c: Any) -> None:
-        """Add to the cotangent of ``i``."""
+    def add(self, i: int, c: Any, fresh: bool = False) -> None:
+        """Add to the cotangent of ``i``; a ``fresh`` array is nobody else's and may be added into."""
         before = self.get(i)
         if before is None:
             self[i] = c
         elif i in self.owned and c.__class__ is not Tensor and before.dtype == c.dtype:
             before += c
+        elif fresh and c.__class__ is np.ndarray and before.__class__ is np.ndarray and before.dtype == c.dtype:
+            c += before
+            self[i] = c
+            self.owned.add(i)
         else:
             after = before + c
             self[i] = after

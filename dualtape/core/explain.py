@@ -18,7 +18,7 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
     t = operand(target)
     if t.__class__ is not Tensor:
         return f"the target is a {type(target).__name__}, not a Tensor: it was not computed by recorded operations"
-    want, goal = source._node.id, t._node.id  # type: ignore[attr-defined]
+    want, goal = source._node.id, t._node.id
     if want not in entries:
         return "the source was not watched when the target was computed: call tape.watch(source) first"
     reached = downstream(entries, {want})

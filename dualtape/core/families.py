@@ -10,6 +10,7 @@ introspection, no loops over arguments, one tuple kept per operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from types import FunctionType
 from typing import Any
 
@@ -27,6 +28,8 @@ NOTHING: dict[str, Any] = {}
 # The entry under the second and later results of one operation; the first result's entry has the rules.
 LATER = ()
 PLAIN = (float, int)
+# From this size on an allocation costs more than finding out that it can be spared.
+LARGE = 8192
 OPERANDS = ("x", "y", "z")
 
 Rule = Callable[..., Any]
@@ -144,7 +147,10 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
                 d, c = careful(rule, kept, g, raw)
             else:
                 d = rule(kept.value)
-                c = g * d.conjugate()  # free on real arrays
+                if d.__class__ is ndarray and d.size > LARGE and reusable(d, g) and getrefcount(d) == 2:
+                    c = np.multiply(g, d, out=d)  # the partial is nobody else's: no memory for the product
+                else:
+                    c = g * d.conjugate()  # free on real arrays
         elif kept.__class__ in PLAIN:
             c = g * (d := rule(kept))
         elif singular:
@@ -161,11 +167,16 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
         if like is not None:
             c = fitted(c, like)
         if i in cotangents:
-            cotangents.add(i, c)
+            cotangents.add(i, c, like is None)
         else:
             cotangents[i] = c
 
     return pull
+
+
+def reusable(d: Any, g: Any) -> bool:
+    """Whether the product of two arrays can be written over the first."""
+    return bool(d.dtype == g.dtype and d.dtype.kind == "f" and d.shape == g.shape and d.flags.owndata)
 
 
 def careful(rule: Rule, kept: Any, g: Any, raw: bool) -> tuple[Any, Any]:
@@ -275,7 +286,10 @@ class Binary(Row):
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
         i, j = ids
         x, y = operands
-        out = outs[0]
+        return self.pair_entry(i, j, x, y, outs[0])
+
+    def pair_entry(self, i: int, j: int, x: Any, y: Any, out: Node) -> Any:
+        """The entry of operands x and y, followed under i and j (0: not followed)."""
         nodes = (x, y, out)
         by_x, by_y = self.sides
         value = out.value
@@ -488,7 +502,7 @@ def binary_call(row: Binary, kernel: Any) -> Any:
             s = i if i in known else 0
             t = j if j in known else 0
             if s or t:
-                entry = row.entry((s, t), (a, b), (out,), NOTHING)
+                entry = row.pair_entry(s, t, a, b, out)
                 known[out.id] = hold(entry) if a.__class__ is ndarray or b.__class__ is ndarray else entry
         result = new(Tensor)
         result._node = out

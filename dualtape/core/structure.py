@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -42,7 +43,7 @@ def _walk(value: Any, leaves: list[Any]) -> Rebuild:
     if isinstance(value, dict):
         keys = list(value)
         parts = [_walk(value[k], leaves) for k in keys]
-        kind = type(value)
+        kind = type(value) if type(value) in (dict, OrderedDict) else dict
         return lambda it: kind((k, part(it)) for k, part in zip(keys, parts, strict=True))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         parts = [_walk(v, leaves) for v in value]

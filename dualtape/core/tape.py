@@ -263,7 +263,7 @@ def wants_zero(unconnected: str) -> bool:
 
 def identity(source: Operand) -> int:
     """The identity a source is followed under."""
-    return source._node.id  # type: ignore[attr-defined, no-any-return]
+    return source._node.id  # type: ignore[no-any-return]
 
 
 def seeds(targets: list[Any], given: Any) -> Cotangents:

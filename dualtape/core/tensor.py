@@ -42,6 +42,8 @@ class Operand:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # == is elementwise; use ref()
 
+    _node: Any  # a slot of each subclass
+
     def _read(self) -> Tensor:
         raise NotImplementedError
 
@@ -116,12 +118,14 @@ class Operand:
         return (x[i] for i in range(shape[0]))
 
     # ---- leaving the world of Tensors: only where nothing is lost
-    def _leave(self, function: str) -> Any:
+    def _leave(self, what: str) -> Any:
         x = self._read()
         if recorders.STACK.get() and recorders.is_tracked(x._node) and x.dtype.kind in "fc":
             raise TypeError(
-                f"{function} of a Tensor {x.shape} that a tape or accumulator follows would lose its derivative: use a "
-                "NumPy or dualtape operation instead, or .numpy() if the derivative is to end here"
+                f"{what} of a Tensor of shape {x.shape}{called_from()}, while a tape or accumulator follows it, would lose "
+                "its derivative. Use operations on Tensors (NumPy's functions, dualtape.special, dualtape.linalg); "
+                "instead of writing it into an ndarray, start from dualtape.zeros_like or dualtape.asarray; join several "
+                "with np.stack; or say .numpy() if the derivative is to end here"
             )
         return x._node.value
 
@@ -167,13 +171,15 @@ class Operand:
         return format(value if spec and not value.shape else str(self), "" if value.shape else spec)
 
     # ---- NumPy's protocols
-    def __getattr__(self, name: str) -> Any:
-        # np.exp of an object array (what np.array([t1, t2]) is) calls the method "exp" of each element.
-        if not name.startswith("_"):
-            function = getattr(np, name, None)
-            if isinstance(function, np.ufunc) and function in TABLE:
-                return lambda *others: TABLE[function](self, *others)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # or every misspelt attribute would pass
+
+        def __getattr__(self, name: str) -> Any:
+            # np.exp of an object array (what np.array([t1, t2]) is) calls the method "exp" of each element.
+            if not name.startswith("_"):
+                function = getattr(np, name, None)
+                if isinstance(function, np.ufunc) and function in TABLE:
+                    return lambda *others: TABLE[function](self, *others)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
@@ -336,7 +342,7 @@ class Tensor(Operand):
         Tensor([2.        , 3.71828183])
     """
 
-    __slots__ = ("__weakref__", "_base", "_node")
+    __slots__ = ("__weakref__", "_base", "_node", "_views")
 
     _node: Node
     if TYPE_CHECKING:  # see Operand
@@ -348,9 +354,10 @@ class Tensor(Operand):
         def __itruediv__(self, other: Any, /) -> Tensor: ...
         def __ipow__(self, other: Any, /) -> Tensor: ...
 
-    # For results of basic indexing, unset on all others: the handle it was cut from, the index, and that handle's
-    # node after the last write through this slice.
+    # Of views: owner, kind and argument of the cut; of owners: weak references to their views (``core/views.py``).
+    # Both are unset on other Tensors.
     _base: tuple[Any, Any, Any]
+    _views: list[Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise TypeError("make a Tensor with dualtape.constant(value)")
@@ -377,6 +384,15 @@ class Tensor(Operand):
 
     def __reduce__(self) -> Any:
         return constant, (np.asarray(self._node.value),)
+
+
+def called_from() -> str:
+    """The function outside dualtape and NumPy that asked, if it is a library's, in words for an error message."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dualtape", "numpy"):
+        frame = frame.f_back
+    module = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return f", in {module}.{frame.f_code.co_name}" if module.startswith("scipy") else ""
 
 
 class Reference:
@@ -416,6 +432,7 @@ def tensor(value: Any) -> Tensor:
     n.tangents = None
     t: Tensor = new(Tensor)
     t._node = n
+    t._views = []  # arguments are sliced more often than not
     return t
 
 
@@ -504,6 +521,8 @@ def operand(value: Any) -> Any:
         return value
     if isinstance(value, Operand):
         return value._read()
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("a masked array would lose its mask: pass its data, and its mask to np.where")
     if isinstance(value, np.ndarray):
         return TABLE["stack_items"](value.tolist()) if has_tensor(value) else value
     if isinstance(value, SCALARS):

@@ -132,9 +132,13 @@ def by_order(v: Any, x: Any, modified: bool, scaled: bool = False) -> Any:
     return (out if np.all(inside) else np.where(inside, out, fill)).astype(dtype)
 
 
-def y_by_order(x: Any) -> Any:
-    """Refuse it."""
-    raise TypeError("yv: the derivative by its argument 'v', the order, is not known; keep it constant")
+def refused(name: str) -> Any:
+    """The partial by an order for which no formula is known."""
+
+    def partial(x: Any) -> Any:
+        raise TypeError(f"{name}: the derivative by its argument 'v', the order, is not known; keep it constant")
+
+    return partial
 
 
 # ------------------------------------------------------------------ rows
@@ -154,7 +158,17 @@ k0e = bessel(sc.k0e, lambda x, out: out - sc.k1e(x), singular=True)
 k1e = bessel(sc.k1e, lambda x, out: out - 0.5 * (sc.k0e(x) + sc.kve(2.0, x)), singular=True)
 
 jv = ordered(sc.jv, lambda x, y: by_order(x, y, False), lambda x, y: 0.5 * (sc.jv(x - 1, y) - sc.jv(x + 1, y)))
-yv = ordered(sc.yv, y_by_order, lambda x, y: 0.5 * (sc.yv(x - 1, y) - sc.yv(x + 1, y)))
+yv = ordered(sc.yv, refused("yv"), lambda x, y: 0.5 * (sc.yv(x - 1, y) - sc.yv(x + 1, y)))
+hankel1 = ordered(
+    sc.hankel1,
+    refused("hankel1"),
+    lambda x, y: 0.5 * (sc.hankel1(x - 1, y) - sc.hankel1(x + 1, y)),
+)
+hankel2 = ordered(
+    sc.hankel2,
+    refused("hankel2"),
+    lambda x, y: 0.5 * (sc.hankel2(x - 1, y) - sc.hankel2(x + 1, y)),
+)
 iv = ordered(sc.iv, lambda x, y: by_order(x, y, True), lambda x, y: 0.5 * (sc.iv(x - 1, y) + sc.iv(x + 1, y)))
 kv = ordered(sc.kv, lambda x, y: k_by_order(x, y), lambda x, y: -0.5 * (sc.kv(x - 1, y) + sc.kv(x + 1, y)))
 ive = ordered(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from sys import getrefcount
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from dualtape.core.families import Linear, linear, publish, record
 from dualtape.core.recorders import STACK
 from dualtape.core.table import Row, register
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
+from dualtape.core.views import Kind, base_of, forget_dead, give, root, views_slot
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -138,8 +140,7 @@ publish(getitem_row, read, (), "x[index].")
 def getitem(x: Any, index: Any) -> Any:
     """``x[index]``: basic, integer and boolean indexing, as NumPy has it.
 
-    A slice is a value of its own: assigning into it writes through to the array it was cut from, as in NumPy, but
-    later changes of that array do not show in it.
+    A slice is a view, as in NumPy: writing into it writes into the array it was cut from, and the other way round.
     """
     if x.__class__ is not Tensor:
         x = operand(x)
@@ -163,7 +164,14 @@ def getitem(x: Any, index: Any) -> Any:
     result = new(Tensor)
     result._node = out
     if basic and found.__class__ is ndarray:
-        result._base = x, index, None
+        result._base = x, SLICE, index
+        try:
+            views = views_slot(x)
+        except AttributeError:
+            views = x._views = []
+        views.append(ref(result))
+        if len(views) & 63 == 0:
+            forget_dead(views)
     return result
 
 
@@ -288,14 +296,28 @@ def setitem(x: Tensor, index: Any, v: Any) -> None:
         TypeError: if x is of an integer dtype and v is not.
     """
     if v.__class__ is Tensor:
-        base = getattr(v, "_base", None)
-        if base is not None and base[0] is x and base[1] is index and base[2] is x._node:
-            return  # x[i] += v: the in-place operation on x[i] has already written through
+        base = base_of(v)
+        if base is not None and base[0] is x and base[2] is index:
+            return  # x[i] += v: the in-place operation on the view x[i] has already written through
         new = v._node.value
     else:
         v = operand(v)
         new = v._node.value if v.__class__ is Tensor else np.asarray(v)
     check_unwatched(x)
+    write(x, index, v, new, None)
+
+
+def put_slice(owner: Tensor, index: Any, view: Tensor) -> None:
+    """Pass a write into a slice on to its owner."""
+    write(owner, index, view, view._node.value, view)
+
+
+# A slice x[index]; the argument is the index.
+SLICE = Kind(lambda owner, index: getitem(owner, index), put_slice, lambda value, index: value[normal_index(index)[0]])
+
+
+def write(x: Tensor, index: Any, v: Any, new: Any, by: Tensor | None) -> None:
+    """Write v (of the plain value ``new``) into x[index], through the view ``by`` if there is one."""
     key, basic = (index, True) if index.__class__ in BASIC else normal_index(index)
     where = x._node.value
     if new.dtype is not where.dtype and new.dtype != where.dtype:
@@ -311,32 +333,32 @@ def setitem(x: Tensor, index: Any, v: Any) -> None:
         raise ValueError(
             f"cannot assign a value of shape {new.shape} into x[index] of a Tensor {where.shape}: {error}"
         ) from None
-    base = getattr(x, "_base", None)
-    x._node = result._node
-    if base is not None:
-        write_through(x, base)
+    give(x, result, by, (lambda value: part(value, key)) if basic else None)
 
 
-def write_through(x: Tensor, base: tuple[Any, Any, Any]) -> None:
-    """A slice was given a new value: give it to the array it was cut from as well."""
-    owner, index, _ = base
-    setitem(owner, index, wrap(x._node))
-    x._base = owner, index, owner._node
+def part(value: Any, key: Any) -> Any:
+    """value[key] as an array, also where it is a single element."""
+    keys = key if key.__class__ is tuple else (key,)
+    return value[keys if any([k is Ellipsis for k in keys]) else (*keys, ...)]
 
 
 def check_unwatched(x: Tensor) -> None:
     """A watched source must stay what it is: after a write, the gradient by it would be ambiguous."""
-    i = x._node.id
-    for r in STACK.get():
-        if r.entries is not None and i in r.entries and r.entries[i] is None:
-            raise ValueError(
-                "this Tensor is watched as a source of a gradient and cannot be written into; "
-                "write into a copy of it: y = dualtape.copy(x)"
-            )
+    stack = STACK.get()
+    if not stack:
+        return
+    for handle in root(x):
+        i = handle._node.id
+        for r in stack:
+            if r.entries is not None and i in r.entries and r.entries[i] is None:
+                raise ValueError(
+                    "this Tensor, or the one it is a view of, is watched as a source of a gradient and cannot be "
+                    "written into; write into a copy of it: y = dualtape.copy(x)"
+                )
 
 
 def in_place(call: Any) -> Any:
-    """``x += y`` and its like: the handle gets the new value, and so does the array a slice was cut from."""
+    """``x += y`` and its like: the handle gets the new value, and so does the array a view was cut from."""
 
     def method(x: Any, y: Any) -> Any:
         if not x.shape:
@@ -359,10 +381,7 @@ def store(x: Tensor, result: Tensor) -> None:
                 f"a result of dtype {result.dtype} cannot be stored in a Tensor of dtype {x.dtype} in place"
             )
         result = result.astype(x.dtype)
-    base = getattr(x, "_base", None)
-    x._node = result._node
-    if base is not None:
-        write_through(x, base)
+    give(x, result)
 
 
 # ------------------------------------------------------------------ gathering
@@ -426,9 +445,17 @@ register(take_along_axis, np.take_along_axis, "take_along_axis")
 def methods() -> dict[str, Any]:
     """Python's item protocol and the in-place operators."""
     from dualtape.ops import elementwise as e
+    from dualtape.ops import nondifferentiable as n
 
     return {
         "__getitem__": getitem,
+        "__imod__": in_place(e.remainder),
+        "__ifloordiv__": in_place(n.floor_divide),
+        "__iand__": in_place(n.bitwise_and),
+        "__ior__": in_place(n.bitwise_or),
+        "__ixor__": in_place(n.bitwise_xor),
+        "__ilshift__": in_place(n.bitwise_left_shift),
+        "__irshift__": in_place(n.bitwise_right_shift),
         "__iadd__": in_place(e.add),
         "__isub__": in_place(e.subtract),
         "__imul__": in_place(e.multiply),

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.cotangents import unbroadcast
-from dualtape.core.families import general
+from dualtape.core.cotangents import cast_back, unbroadcast
+from dualtape.core.families import General, general, opened, publish, several_call
 from dualtape.core.table import register
 from dualtape.core.tensor import operand, raw
 from dualtape.ops.indexing import as_tensor
@@ -66,35 +66,62 @@ def solved(a: Any, b: Any, vector: bool) -> Any:
     return np.linalg.solve(a, column(b))[..., 0] if vector else np.linalg.solve(a, b)
 
 
-def solve_push(t: Any, x: Any, out: Any) -> Any:
-    """da moves the solution by -a^-1 da x."""
-    vector = out.ndim < x.ndim
-    return -solved(x, (t @ column(out))[..., 0] if vector else t @ out, vector)
+def product(t: Any, x: Any, vector: bool) -> Any:
+    """t x for stacks of matrices, or of vectors."""
+    return (t @ column(x))[..., 0] if vector else t @ x
 
 
-def solve_pull(g: Any, x: Any, out: Any, shape: tuple[int, ...]) -> Any:
-    """-(a^-H g) out^H."""
-    vector = out.ndim < len(shape)
-    w = solved(mH(x), g, vector)
-    return unbroadcast(-(column(w) @ mH(column(out)) if vector else w @ mH(out)), shape)
+def back_to(c: Any, shape: tuple[int, ...]) -> Any:
+    """The adjoint of broadcasting a stack."""
+    return c if c.shape == shape else unbroadcast(c, shape)
+
+
+class Solve(General):
+    """A solve shares its right side between the operands: one more solve for a tangent, and one for a cotangent."""
+
+    __slots__ = ()
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        da, db = tangents
+        a, out = opened(entry[3][0], raw), opened(entry[3][-1], raw)
+        if da is None or not entry[1][0]:
+            return np.linalg.solve(a, db)
+        vector = out.ndim < a.ndim
+        moved = product(da, out, vector)
+        return solved(a, -moved if db is None or not entry[1][1] else db - moved, vector)
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, (i, j), _, kept, (like_a, like_b), _ = entry
+        a = opened(kept[0], raw)
+        vector = g.ndim < a.ndim
+        w = solved(mH(a), g, vector)
+        if j:
+            cotangents.add(j, cast_back(back_to(w, like_b[0]), like_b[1]))
+        if i:
+            out = opened(kept[-1], raw)
+            c = column(w) @ mH(column(out)) if vector else w @ mH(out)
+            cotangents.add(i, cast_back(back_to(-c, like_a[0]), like_a[1]))
 
 
 SOLVE_FACTOR = count(lambda m, n, k: 2 * n**3 / 3 + 2 * n * n * k)
 
 
-def solve_tangent(op: costs.Performed) -> int:
-    """A product and a solve for da, a solve for db; the factorisation is done again."""
-    product = count(lambda m, n, k: 2 * n * n * k)(op) if op.active[0] else 0
-    return product + SOLVE_FACTOR(op) * sum(op.active)
+def solve_again(op: costs.Performed) -> int:
+    """A product with the tangent or for the cotangent of a, and one more solve; the factorisation is done again."""
+    return SOLVE_FACTOR(op) + (count(lambda m, n, k: 2 * n * n * k)(op) if op.active[0] else 0)
 
 
-solve_row = general(
+# These signatures say what an entry keeps, for each operand; Solve has the rules.
+solve_solver = Solve(
+    "solve",
     lambda x, y: np.linalg.solve(x, y),
-    name="solve",
-    jvp=[solve_push, lambda t, x: np.linalg.solve(x, t)],
-    vjp=[solve_pull, lambda g, x, shape: unbroadcast(solved(mH(x), g, len(shape) == 1), shape)],
-    work=costs.factorisation(SOLVE_FACTOR, solve_tangent, solve_tangent),
+    [lambda t, x, out: t, lambda t, x: t],
+    [lambda g, x, out: g, lambda g, x: g],
+    outputs=1,
+    selects=False,
 )
+solve_solver.work = costs.factorisation(SOLVE_FACTOR, solve_again, solve_again)
+solve_row = publish(solve_solver, several_call(solve_solver, solve_solver.kernel), (), None)
 
 
 def solve(a: Any, b: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.families import nondifferentiable as absent
-from dualtape.core.tensor import Operand, raw
+from dualtape.core.tensor import SCALARS, Operand, raw
 
 # ------------------------------------------------------------------ rounding
 floor = absent(np.floor)
@@ -101,8 +101,8 @@ def bare(x: Any) -> Any:
 def install() -> None:
     """Give Tensors and Variables the comparison and bit operators."""
     for name, call in {
-        "eq": equal,
-        "ne": not_equal,
+        "eq": or_false(equal),
+        "ne": or_false(not_equal),
         "lt": less,
         "le": less_equal,
         "gt": greater,
@@ -127,6 +127,15 @@ def install() -> None:
         setattr(Operand, f"__r{name}__", swapped(call))
     for name, call in {"floor": floor, "ceil": ceil, "trunc": trunc, "round": round}.items():
         setattr(Operand, f"__{name}__", call)
+
+
+def or_false(call: Any) -> Any:
+    """The comparison, which Python answers itself for what is no number or array (``x == None`` is False)."""
+
+    def method(x: Any, y: Any) -> Any:
+        return call(x, y) if hasattr(y, "__array__") or isinstance(y, (*SCALARS, list, tuple)) else NotImplemented
+
+    return method
 
 
 def swapped(call: Any) -> Any:

@@ -12,10 +12,10 @@ from dualtape.core.families import general, nondifferentiable
 from dualtape.core.table import Work, register
 from dualtape.core.tensor import operand, raw
 from dualtape.ops.elementwise import direction, unit
-from dualtape.ops.factorisations import svdvals
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, inv, solve
 from dualtape.ops.reductions import kept_shape, normal_axis
+from dualtape.ops.spectral import svdvals
 
 Axis = tuple[int, ...]
 

@@ -165,7 +165,7 @@ UFUNC_METHODS.append(ufunc_method)
 def load_linear_algebra(function: Any) -> None:
     """Bring in linear algebra the first time a NumPy function without a row meets a Tensor."""
     if (getattr(function, "__module__", None) or "numpy").startswith("numpy"):
-        from dualtape.ops import chains, diagonals, factorisations, linalg, norms  # noqa: F401
+        from dualtape.ops import chains, diagonals, norms  # noqa: F401  (norms brings the factorisations)
 
 
 def load_special(function: Any) -> None:
@@ -196,13 +196,12 @@ def install() -> None:
         "astype": shaping.astype,
         "copy": shaping.copy,
         "ravel": shaping.ravel,
-        "flatten": shaping.ravel,
+        "flatten": shaping.flatten,
         "squeeze": shaping.squeeze,
         "swapaxes": shaping.swapaxes,
         "repeat": shaping.repeat,
         "take": indexing.take,
         "dot": products.dot,
-        "conj": conjugate,
         "sum": reductions.sum,
         "mean": reductions.mean,
         "prod": reductions.prod,

@@ -14,6 +14,7 @@ from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
+from dualtape.core.views import Kind, give, link_if_shared, read_only
 
 # ------------------------------------------------------------------ the same elements
 identity = linear(lambda x: x, lambda g, shape: g, name="identity", functions=["identity"])
@@ -49,7 +50,9 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """``x`` in another dtype (the Array API's name of ``cast``)."""
+    """``x`` in another dtype (the Array API's name of ``cast``); without ``copy``, x itself if it has the dtype."""
+    if not copy and isinstance(x, Tensor) and x.dtype == np.dtype(dtype):
+        return x
     return cast(x, dtype)
 
 
@@ -91,12 +94,28 @@ def reshape(x: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     """
     shape = newshape if shape is None else shape
     to = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
-    return reshape_row(x, to=to, order=order)
+    return reshaped(x, to, order)
+
+
+def reshaped(x: Any, to: tuple[int, ...], order: str) -> Any:
+    """A reshape, which is a view where NumPy makes one."""
+    return link_if_shared(reshape_row(x, to=to, order=order), x, RESHAPE, (to, order))
+
+
+RESHAPE = Kind(
+    lambda owner, arg: reshape_row(owner, to=arg[0], order=arg[1]),
+    lambda owner, arg, view: give(owner, reshape_row(view, to=owner.shape, order=arg[1]), by=view),
+)
 
 
 def ravel(x: Any, order: str = "C") -> Any:
     """The elements of ``x`` as one axis; NumPy's ``ravel``."""
-    return reshape_row(x, to=(-1,), order=order)
+    return reshaped(x, (-1,), order)
+
+
+def flatten(x: Any, order: str = "C") -> Any:
+    """The elements of ``x`` as one axis, copied; the array method ``flatten``."""
+    return copy(reshape_row(x, to=(-1,), order=order))
 
 
 transpose_row = linear(
@@ -120,7 +139,13 @@ def transpose(x: Any, /, axes: Any = None) -> Any:
     order = tuple(range(n))[::-1] if axes is None else tuple(int(a) % n if -n <= a < n else int(a) for a in axes)
     if sorted(order) != list(range(n)):
         raise ValueError(f"transpose: axes {axes} are not a permutation of the {n} axes of shape {np.shape(x)}")
-    return transpose_row(x, axes=order)
+    return link_if_shared(transpose_row(x, axes=order), x, TRANSPOSE, order)
+
+
+TRANSPOSE = Kind(
+    lambda owner, axes: transpose_row(owner, axes=axes),
+    lambda owner, axes, view: give(owner, transpose_row(view, axes=inverse(axes)), by=view),
+)
 
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
@@ -160,7 +185,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
             raise np.exceptions.AxisError(f"expand_dims: axis {a} is out of bounds for a result of {n} axes")
     new = {a % n for a in axes}
     it = iter(shape)
-    return reshape_row(x, to=tuple(1 if k in new else next(it) for k in range(n)), order="C")
+    return reshaped(x, tuple(1 if k in new else next(it) for k in range(n)), "C")
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Any:
@@ -170,7 +195,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
     axes = range(n) if axis is None else [a % n for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
     if axis is not None and any(shape[a] != 1 for a in axes):
         raise ValueError(f"squeeze: axis {axis} of shape {shape} is not of length 1")
-    return reshape_row(x, to=tuple(m for k, m in enumerate(shape) if k not in axes or m != 1), order="C")
+    return reshaped(x, tuple(m for k, m in enumerate(shape) if k not in axes or m != 1), "C")
 
 
 broadcast_row = linear(
@@ -181,7 +206,10 @@ broadcast_row = linear(
 def broadcast_to(x: Any, /, shape: Any, subok: bool = False) -> Any:
     """``x`` repeated along new and unit axes to ``shape``; NumPy's ``broadcast_to``."""
     to = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
-    return broadcast_row(x, to=to)
+    return link_if_shared(broadcast_row(x, to=to), x, BROADCAST, to)
+
+
+BROADCAST = Kind(lambda owner, to: broadcast_row(owner, to=to), read_only)
 
 
 def broadcast_arrays(*xs: Any, subok: bool = False) -> tuple[Any, ...]:
@@ -353,7 +381,14 @@ flip_row = linear(lambda x, axis: np.flip(x, axis), lambda g, shape, axis: np.fl
 
 def flip(x: Any, /, axis: Any = None) -> Any:
     """``x`` with the order of its elements reversed along axes (all if None); NumPy's ``flip``."""
-    return flip_row(x, axis=tuple(axis) if isinstance(axis, list) else axis)
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    return link_if_shared(flip_row(x, axis=axis), x, FLIP, axis)
+
+
+FLIP = Kind(
+    lambda owner, axis: flip_row(owner, axis=axis),
+    lambda owner, axis, view: give(owner, flip_row(view, axis=axis), by=view),
+)
 
 
 def fliplr(x: Any) -> Any:

@@ -23,6 +23,8 @@ from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import reductions
 from dualtape.ops.bessel import (
+    hankel1,
+    hankel2,
     i0,
     i0e,
     i1,
@@ -105,6 +107,8 @@ __all__ = [
     "gammaincinv",
     "gammaln",
     "gammasgn",
+    "hankel1",
+    "hankel2",
     "huber",
     "hyp0f1",
     "hyp1f1",
@@ -187,11 +191,6 @@ def unknown(name: str, argument: str, remedy: str = "keep it constant") -> Calla
 def alike(x: Any, y: Any) -> Any:
     """A Python number in the dtype of ``y``, so that it does not turn single precision into double."""
     return np.asarray(x, y.dtype)[()] if x.__class__ in (float, int) and hasattr(y, "dtype") else x
-
-
-def weak(kernel: Any) -> Any:
-    """A ufunc of two operands whose first loop is in double precision, kept from widening beside a Python number."""
-    return lambda x, y: kernel(alike(x, y), alike(y, x))
 
 
 def log(x: Any) -> Any:
@@ -324,17 +323,9 @@ def quotient(x: Any, y: Any) -> Any:
     return x / np.where(both, 1, y) if np.any(both) else x / y
 
 
-xlogy = smooth(
-    weak(sc.xlogy), lambda y: log(y), lambda x, y: quotient(x, y), singular=True, name="xlogy", functions=[sc.xlogy]
-)
-xlog1py = smooth(
-    weak(sc.xlog1py),
-    lambda y: log_of_next(y),
-    lambda x, y: quotient(x, 1 + y),
-    singular=True,
-    name="xlog1py",
-    functions=[sc.xlog1py],
-)
+# A Python number beside single precision gives double here, as in SciPy: reading x as well has its cotangent cast back.
+xlogy = smooth(sc.xlogy, lambda x, y: log(y), lambda x, y: quotient(x, y), singular=True)
+xlog1py = smooth(sc.xlog1py, lambda x, y: log_of_next(y), lambda x, y: quotient(x, 1 + y), singular=True)
 entr = smooth(sc.entr, lambda x: -np.log(x) - 1, singular=True)
 rel_entr = smooth(sc.rel_entr, lambda x, y: np.log(quotient(x, y)) + 1, lambda x, y: -quotient(x, y), singular=True)
 kl_div = smooth(sc.kl_div, lambda x, y: np.log(quotient(x, y)), lambda x, y: 1 - quotient(x, y), singular=True)
@@ -392,19 +383,9 @@ loggamma = smooth(sc.loggamma, lambda x: sc.psi(x))
 rgamma = smooth(sc.rgamma, rgamma_slope)
 gammasgn = elementwise(sc.gammasgn, 0, work=cost(1, adds=1))
 beta = smooth(
-    weak(sc.beta),
-    lambda x, y, out: out * (sc.psi(x) - sc.psi(x + y)),
-    lambda x, y, out: out * (sc.psi(y) - sc.psi(x + y)),
-    name="beta",
-    functions=[sc.beta],
+    sc.beta, lambda x, y, out: out * (sc.psi(x) - sc.psi(x + y)), lambda x, y, out: out * (sc.psi(y) - sc.psi(x + y))
 )
-betaln = smooth(
-    weak(sc.betaln),
-    lambda x, y: sc.psi(x) - sc.psi(x + y),
-    lambda x, y: sc.psi(y) - sc.psi(x + y),
-    name="betaln",
-    functions=[sc.betaln],
-)
+betaln = smooth(sc.betaln, lambda x, y: sc.psi(x) - sc.psi(x + y), lambda x, y: sc.psi(y) - sc.psi(x + y))
 poch = smooth(sc.poch, lambda x, y, out: out * (sc.psi(x + y) - sc.psi(x)), lambda x, y, out: out * sc.psi(x + y))
 binom = smooth(
     sc.binom,
@@ -578,6 +559,12 @@ def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
         A complex Tensor.
     """
     return lambertw_row(as_tensor(operand(z)), k=int(k))
+
+
+for _name, _call in (("_zeta", zeta_row), ("_lambertw", lambertw)):
+    # The ufuncs behind SciPy's Python functions of these names, where there are such.
+    if hasattr(sc._ufuncs, _name):
+        register(_call, getattr(sc._ufuncs, _name))
 
 
 def same(row: Any, *functions: Any) -> Any:

@@ -33,6 +33,8 @@ def source(leaf: Any, name: str, k: int, j: int | None = None) -> Tensor:
         if x.dtype.kind not in "fc":
             raise TypeError(f"{label} is a Tensor of dtype {x.dtype}: {FLOATING}")
         return TABLE["identity"](x) if STACK.get() else wrap(Node(x._node.value))
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise TypeError(f"{label} is a masked array, and its mask would be lost: pass its data and its mask apart")
     if isinstance(leaf, np.ndarray) and leaf.dtype == object and has_tensor(leaf):
         return source(operand(leaf), name, k, j)
     try:
@@ -81,9 +83,13 @@ def sources(name: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> S
     leaves: list[Tensor] = []
     rebuilds: list[tuple[Rebuild, int]] = []
     for k in numbers:
+        if not isinstance(k, (int, np.integer)):
+            raise TypeError(f"{name}: argnums is an int or a tuple of ints, not {argnums!r}")
         if not -len(args) <= k < len(args):
             raise TypeError(f"{name}: argnums={argnums!r}, but the function was called with {len(args)} argument(s)")
         arg = args[k]
+        if passed[k] is not arg:
+            raise ValueError(f"{name}: argnums={argnums!r} names argument {k % len(args)} twice")
         if is_leaf(arg):
             x = source(arg, name, k)
             passed[k] = x

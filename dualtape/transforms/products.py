@@ -277,7 +277,9 @@ def forward_over_forward(f: Callable[..., Any], xs: tuple[Any, ...], vs: tuple[A
                     return jvp(f, args, given.gather(basis))[1]
 
                 columns.append(unit * jvp(slope, xs, vs)[1])
-        total = np.stack(columns).reshape((len(parts), *leaf.shape)) if columns else constant(np.zeros((1, *leaf.shape)))
+        if not columns:
+            columns = [constant(np.zeros(leaf.shape))]
+        total = np.stack(columns).reshape((-1, *leaf.shape))
         found.append(np.sum(total, axis=0).astype(leaf.dtype))
     return given.gather(found)
 

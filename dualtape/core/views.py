@@ -1,0 +1,108 @@
+"""Views: slices and reshapes that share their elements with the array they were cut from, as NumPy's do.
+
+A Tensor's value never changes, but its handle may be given a new one. So that a program that writes through a slice,
+or reads a slice after its array was written, computes what it computes with NumPy, the two handles know of each
+other: a write into a view is passed on to its owner, and a write into the owner cuts its living views anew. The new
+cuts are ordinary operations, recorded like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from dualtape.core.tensor import Tensor
+
+
+class Kind(NamedTuple):
+    """A way to cut a view: ``cut(owner, arg)`` makes it, ``put(owner, arg, view)`` writes its value back."""
+
+    cut: Callable[[Tensor, Any], Any]
+    put: Callable[[Tensor, Any, Tensor], None]
+    # The elements of a plain array that the view stands for, to see which writes concern it; None: all of them.
+    region: Callable[[Any, Any], Any] | None = None
+
+
+def read_only(owner: Tensor, arg: Any, view: Tensor) -> None:
+    """The ``put`` of views that NumPy does not let be written."""
+    raise ValueError("this view is read-only, as it is in NumPy; write into the array it was cut from, or into a copy")
+
+
+# The slots themselves: where one is unset, looking it up as an attribute would cost a call of __getattr__.
+base_slot: Any = Tensor.__dict__["_base"].__get__
+views_slot: Any = Tensor.__dict__["_views"].__get__
+
+
+def base_of(x: Tensor) -> tuple[Tensor, Kind, Any] | None:
+    """The owner a view was cut from, its kind, and the argument of the cut; None for a Tensor of its own."""
+    try:
+        return base_slot(x)  # type: ignore[no-any-return]
+    except AttributeError:
+        return None
+
+
+def link(view: Tensor, owner: Tensor, kind: Kind, arg: Any) -> None:
+    """Let a view and its owner know of each other."""
+    view._base = owner, kind, arg
+    try:
+        views = views_slot(owner)
+    except AttributeError:
+        owner._views = [ref(view)]
+        return
+    views.append(ref(view))
+    if len(views) & 63 == 0:
+        forget_dead(views)
+
+
+def forget_dead(views: list[Any]) -> None:
+    """Drop the references to views that are gone; if many are alive, only now and then."""
+    n = len(views)
+    if n < 1024 or not n & (n - 1):
+        views[:] = [r for r in views if r() is not None]
+
+
+def link_if_shared(view: Tensor, owner: Any, kind: Kind, arg: Any) -> Tensor:
+    """``link`` the result of an operation if it shares memory with its operand."""
+    if owner.__class__ is Tensor:
+        value = view._node.value
+        if value.__class__ is np.ndarray and np.may_share_memory(value, owner._node.value):
+            link(view, owner, kind, arg)
+    return view
+
+
+def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[[Any], Any] | None = None) -> None:
+    """Give the handle ``x`` the value of ``result``: its owner is written, its living views are cut anew.
+
+    ``by`` is the view through which it is written, which has the new value already. ``written`` gives the part of a
+    plain array that changed; all of it, if None.
+    """
+    x._node = result._node
+    try:
+        views = views_slot(x)
+    except AttributeError:
+        views = ()
+    if views:
+        value = x._node.value
+        part = value if written is None else written(value)
+        for r in list(views):
+            view = r()
+            if view is None or view is by:
+                continue
+            _, kind, arg = view._base
+            if kind.region is None or np.may_share_memory(kind.region(value, arg), part):
+                give(view, kind.cut(x, arg), by=view)
+    base = base_of(x)
+    if base is not None and by is not x:
+        owner, kind, arg = base
+        kind.put(owner, arg, x)
+
+
+def root(x: Tensor) -> list[Tensor]:
+    """A Tensor and all the owners it was cut from, one from the other."""
+    chain = [x]
+    while (base := base_of(chain[-1])) is not None:
+        chain.append(base[0])
+    return chain
