@@ -268,10 +268,14 @@ def lstm_hand(data: tuple[Any, ...], main: Array, extra: Array) -> tuple[Array, 
     return g_main, g_extra
 
 
+def published(name: str) -> str:
+    """The text of a data file of the benchmark."""
+    return gzip.decompress((DATA / name).read_bytes()).decode("ascii")
+
+
 def lstm(characters: int) -> Problem:
     """The benchmark's two layers of fourteen bits, cut to so many characters."""
-    text = gzip.decompress((DATA / "lstm_l2_c1024.txt.gz").read_bytes()).decode("ascii")
-    head, *lines = text.split("\n")
+    head, *lines = published("lstm_l2_c1024.txt.gz").split("\n")
     layers, _, b = map(int, head.split())
     numbers = np.array(" ".join(lines).split(), dtype=float)
     main, extra, state, rows = np.split(numbers, np.cumsum([8 * layers * b, 3 * b, 2 * layers * b]))

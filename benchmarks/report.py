@@ -50,6 +50,13 @@ def cells(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> tuple[list[st
     return heads, body
 
 
+def brief(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The columns that fit a terminal."""
+    heads = ["problem", "function", "hand", "dualtape", *peers, "jvp/grad"]
+    _, body = cells(rows, peers)
+    return heads, [[row["name"], *line[1 : len(heads)]] for row, line in zip(rows, body, strict=True)]
+
+
 def markdown(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
     """The table as Markdown."""
     heads, body = cells(rows, peers)
