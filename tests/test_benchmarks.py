@@ -134,10 +134,10 @@ GATES: Sequence[tuple[str, dict[str, Any], float, float]] = [
     ("rosenbrock-1e3", {}, 17.0, 2.5),
     ("rosenbrock-1e3-hvp-fr", {}, 50.0, 1.0),
     ("mlp", {}, 6.0, 2.2),
-    ("gmm-25", {}, 9.0, 2.0),
+    ("gmm-25", {}, 9.0, 2.8),
     ("elementwise-1e6", {"size": 100_000}, 5.5, 2.3),
-    ("lstm", {"characters": 65}, 24.0, 2.0),
-    ("ba", {"observations": 4000}, 14.0, 1.6),
+    ("lstm", {"characters": 65}, 28.0, 2.0),
+    ("ba", {"observations": 4000}, 17.0, 1.6),
     ("rk4", {"steps": 60}, 17.0, 2.3),
     ("helmholtz", {}, 32.0, 2.0),
 ]
