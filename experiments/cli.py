@@ -10,6 +10,8 @@ from . import console as consoles
 from . import environment
 from .spec import Config
 
+TAKES_FUNCTION = "accuracy_vs_step"
+
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
@@ -35,6 +37,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="BLAS threads (default 1; without a number: leave the choice to the libraries)",
     )
+    run.add_argument(
+        "--function",
+        metavar="FILE:NAME",
+        help=f"a function of yours, of one number (with `{TAKES_FUNCTION}` only, and --at)",
+    )
+    run.add_argument("--at", type=float, metavar="X", help="where it is differentiated")
     check = commands.add_parser("check", help="re-evaluate the bars of a result file from the file alone")
     check.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a result.json")
     return top
@@ -45,9 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "run":
         if options.seed < 0:
             parser().error("--seed must not be negative")
+        if (options.function is None) != (options.at is None):
+            parser().error("--function and --at go together: a function and the point to differentiate it at")
+        if options.function is not None and options.names != [TAKES_FUNCTION]:
+            parser().error(f"only {TAKES_FUNCTION} takes a function: run it alone")
         environment.set_threads(options.threads or None)
     # Only now: the runner is the first to import NumPy.
-    from . import runner, store
+    from . import runner, store, user_function
 
     console = consoles.make()
     if console.hint:
@@ -64,12 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plot=not options.no_plot,
             assert_time=options.assert_time,
             threads=options.threads or None,
+            function=user_function.load(options.function, options.at) if options.function else None,
             track=console.track,
         )
         names = runner.resolve(options.names)
         options.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after a minute's work
         return runner.run(names, config, options.out, console)
-    except (runner.UnknownExperimentError, store.StoreError) as error:
+    except (runner.UnknownExperimentError, store.StoreError, user_function.UserFunctionError) as error:
         console.error(f"error: {error}")
         return 2
     except OSError as error:

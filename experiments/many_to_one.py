@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-import dualtape as dt
 from dualtape import inspect
 
-from . import measure, modes
-from .modes import Method, unit
-from .problems import MANY_TO_ONE, Instance
+from . import modes
+from .problems import MANY_TO_ONE
 from .spec import Bar, Claim, Config, Result, Row, Spec
 
 SPEC = Spec(
@@ -53,70 +49,13 @@ SPEC = Spec(
 )
 
 
-def forward_entries(f: Any, x: Any, indices: Any) -> Any:
-    """Entries of the gradient, one forward sweep each."""
-    return np.array([float(dt.jvp(f, (x,), (unit(x.size, i),))[1]) for i in indices])
-
-
-def pushed_entries(push: Any, n: int, indices: Any) -> Any:
-    """The same from a linearisation, which did the nonlinear work once for all of them."""
-    return np.array([float(push(unit(n, i))) for i in indices])
-
-
-def _methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
-    f, x = instance.f, instance.x
-    n = x.size
-    timed, checked = modes.timed(n, cost, quick), modes.sampled(n, cost)
-    once = cost.evaluation + cost.partials
-
-    calls = {name: measure.Counted(f) for name in ("reverse", "forward", "forward_linearised")}
-    gradient = np.asarray(dt.grad(calls["reverse"])(x))
-    by_sweeps = forward_entries(calls["forward"], x, checked)
-    _, push = dt.linearize(calls["forward_linearised"], x)
-    return [
-        Method(
-            "reverse",
-            sweeps=1,
-            evaluations=calls["reverse"].calls,
-            work=once + cost.adjoint,
-            derivative=gradient,
-            timed=lambda: dt.grad(f)(x),
-            timed_sweeps=1,
-            recording=lambda g: measure.record(g, x),
-        ),
-        Method(
-            "forward",
-            sweeps=n,
-            evaluations=calls["forward"].calls * n // checked.size,
-            work=(once + cost.tangent) * n,
-            derivative=by_sweeps,
-            entries=checked,
-            timed=lambda: forward_entries(f, x, timed),
-            timed_sweeps=timed.size,
-            recording=lambda g: dt.jvp(g, (x,), (unit(n, 0),)),
-        ),
-        Method(
-            "forward_linearised",
-            sweeps=n,
-            evaluations=calls["forward_linearised"].calls,
-            work=once + cost.tangent * n,
-            derivative=pushed_entries(push, n, checked),
-            entries=checked,
-            timed=lambda: pushed_entries(push, n, timed),
-            timed_sweeps=timed.size,
-            once=lambda: dt.linearize(f, x),
-        ),
-        *modes.difference_methods(instance, cost, timed_sweeps=timed.size),
-    ]
-
-
 def run(config: Config) -> Result:
     sizes = [2**k for k in range(1, 9 if config.quick else 13)]
     rows: list[Row] = []
     for problem, n in config.track([(p, n) for p in MANY_TO_ONE for n in p.among(sizes)], SPEC.name):
         instance = problem.make(n, config.rng(f"{SPEC.name}/{problem.name}/{n}"))
         cost = inspect.cost(instance.f, instance.x)
-        rows += modes.rows_of(problem, n, instance, cost, _methods(instance, cost, config.quick), config)
+        rows += modes.rows_of(problem, n, instance, cost, modes.gradient_methods(instance, cost, config.quick), config)
     bars = modes.bars(
         MANY_TO_ONE,
         sizes,

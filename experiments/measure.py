@@ -170,12 +170,12 @@ def complex_step(f: Function, x: Array, index: int, step: float = 1e-200) -> flo
 # Tapes.
 
 
-def record(f: Function, x: Any) -> Any:
-    """Record f(x) on a tape, ready for the reverse sweep."""
-    x = dt.constant(x)
+def record(f: Function, *xs: Any) -> Any:
+    """Record f(*xs) on a tape, ready for the reverse sweep."""
+    inputs = [dt.constant(x) for x in xs]
     with dt.GradientTape() as tape:
-        tape.watch(x)
-        f(x)
+        tape.watch(inputs)
+        f(*inputs)
     return tape
 
 
@@ -216,3 +216,14 @@ def memory(sweep: Callable[[Function], object], f: Function) -> int:
     finally:
         tracemalloc.stop()
     return max(held) - before
+
+
+def peak_memory(call: Callable[[], object]) -> int:
+    """The most that Python held during `call()` beyond what it held before, in bytes; a measurement."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        call()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""The pictures of the two mode-cost experiments: one figure each, and the pair side by side."""
+"""The pictures of the mode-cost experiments: one figure each, and the pair side by side."""
 
 from __future__ import annotations
 
@@ -88,10 +88,13 @@ def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Fig
 
 
 def _markers(rows: Sequence[Row]) -> list[Line2D]:
-    """A legend entry for the marker of each problem."""
+    """A legend entry for the marker of each problem, if there are several."""
+    names = list(dict.fromkeys(r["problem"] for r in rows))
+    if len(names) == 1:
+        return []
     return [
-        Line2D([], [], color="0.35", linestyle="", marker=MARKERS[i], label=name)
-        for i, name in enumerate(dict.fromkeys(r["problem"] for r in rows))
+        Line2D([], [], color="0.35", linestyle="", marker=marker, label=name)
+        for marker, name in zip(MARKERS, names, strict=False)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the two mode-cost experiments share: methods, their rows and columns, and the bars both are judged by."""
+"""What the mode-cost experiments share: methods, their rows and columns, and the bars both are judged by."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+import dualtape as dt
 
 from . import measure
 from .problems import Instance, Problem
@@ -63,13 +65,16 @@ class Method:
 
 
 def rows_of(
-    problem: Problem, n: int, instance: Instance, cost: Any, methods: list[Method], config: Config
+    problem: Problem, n: int, instance: Instance, cost: Any, methods: list[Method], config: Config, limit: float = 0.3
 ) -> list[Row]:
-    """Time all methods of one instance against f, in turns, and make their rows; the first method is the cheap one."""
+    """Time all methods of one instance against f, in turns, and make their rows; the first method is the cheap one.
+
+    `limit` is how many seconds of timing a full run may spend.
+    """
     calls: dict[str, Callable[[], object]] = {"f": lambda: instance.f(instance.x)}
     calls |= {method.name: method.timed for method in methods}
     calls |= {f"{method.name} once": method.once for method in methods if method.once is not None}
-    times = measure.interleaved(calls, config.quick, limit=0.05 if config.quick else 0.3)
+    times = measure.interleaved(calls, config.quick, limit=0.05 if config.quick else limit)
     f_seconds, value = times["f"].seconds, instance.f(instance.x)
     rows = []
     for method in methods:
@@ -153,6 +158,64 @@ def difference_methods(instance: Instance, cost: Any, timed_sweeps: int) -> list
             )
         )
     return methods
+
+
+def forward_entries(f: Any, x: Any, indices: Any) -> Any:
+    """Entries of the gradient, one forward sweep each."""
+    return np.array([float(dt.jvp(f, (x,), (unit(x.size, i),))[1]) for i in indices])
+
+
+def pushed_entries(push: Any, n: int, indices: Any) -> Any:
+    """The same from a linearisation, which did the nonlinear work once for all of them."""
+    return np.array([float(push(unit(n, i))) for i in indices])
+
+
+def gradient_methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
+    """All ways to a gradient: reverse mode, forward mode sweep by sweep and linearised once, differences."""
+    f, x = instance.f, instance.x
+    n = x.size
+    clocked, checked = timed(n, cost, quick), sampled(n, cost)
+    once = cost.evaluation + cost.partials
+
+    calls = {name: measure.Counted(f) for name in ("reverse", "forward", "forward_linearised")}
+    gradient = np.asarray(dt.grad(calls["reverse"])(x))
+    by_sweeps = forward_entries(calls["forward"], x, checked)
+    _, push = dt.linearize(calls["forward_linearised"], x)
+    return [
+        Method(
+            "reverse",
+            sweeps=1,
+            evaluations=calls["reverse"].calls,
+            work=once + cost.adjoint,
+            derivative=gradient,
+            timed=lambda: dt.grad(f)(x),
+            timed_sweeps=1,
+            recording=lambda g: measure.record(g, x),
+        ),
+        Method(
+            "forward",
+            sweeps=n,
+            evaluations=calls["forward"].calls * n // checked.size,
+            work=(once + cost.tangent) * n,
+            derivative=by_sweeps,
+            entries=checked,
+            timed=lambda: forward_entries(f, x, clocked),
+            timed_sweeps=clocked.size,
+            recording=lambda g: dt.jvp(g, (x,), (unit(n, 0),)),
+        ),
+        Method(
+            "forward_linearised",
+            sweeps=n,
+            evaluations=calls["forward_linearised"].calls,
+            work=once + cost.tangent * n,
+            derivative=pushed_entries(push, n, checked),
+            entries=checked,
+            timed=lambda: pushed_entries(push, n, clocked),
+            timed_sweeps=clocked.size,
+            once=lambda: dt.linearize(f, x),
+        ),
+        *difference_methods(instance, cost, timed_sweeps=clocked.size),
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

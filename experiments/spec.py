@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from .user_function import UserFunction
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -82,6 +85,7 @@ class Config:
     plot: bool = True
     assert_time: bool = False
     threads: int | None = 1  # None: as many as the libraries like
+    function: UserFunction | None = None  # for the experiment that takes one; it says so in its settings
     track: Tracker = field(default=silent, compare=False, repr=False)
 
     def stored(self) -> dict[str, Any]:

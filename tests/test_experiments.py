@@ -16,7 +16,22 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from experiments import NAMES, adbench_data, bars, cli, gmm, measure, problems, runner, store
+from experiments import (
+    NAMES,
+    accuracy_vs_step,
+    adbench_data,
+    bars,
+    cli,
+    counting,
+    gmm,
+    helmholtz,
+    hvp,
+    hvp_problems,
+    measure,
+    problems,
+    runner,
+    store,
+)
 from experiments.console import PlainConsole
 from experiments.spec import MARKS, Bar, Column, Config
 
@@ -285,6 +300,36 @@ def test_derivatives_of_curves_by_hand_agree_with_the_complex_step(problem: prob
     case = problem.make(m, np.random.default_rng(m))
     stepped = case.f(case.x + 1e-100j).imag / 1e-100
     assert measure.scaled_error(stepped, case.derivative, case.scale) < 64
+
+
+@pytest.mark.parametrize("n", [1, 8, 50, 300])
+def test_helmholtz_gradient_by_hand_agrees_with_the_complex_step(n: int) -> None:
+    case = helmholtz.PROBLEM.make(n, np.random.default_rng(n))
+    stepped = [measure.complex_step(case.f, case.x, i) for i in range(n)]
+    assert measure.scaled_error(stepped, case.derivative, case.scale) < 64
+
+
+@pytest.mark.parametrize("composition", hvp.ORDERS)
+def test_differentiation_that_drops_no_zeros_is_right(composition: str) -> None:
+    a, b, k, (v, w) = 1.1, 0.9, 7, (0.3, -0.7)
+    found, _ = counting.counted(composition, hvp_problems.power(k), (a, b), (v, w))
+    mixed = k * b ** (k - 1)
+    assert found == pytest.approx([mixed * w, mixed * v + a * k * (k - 1) * b ** (k - 2) * w], rel=1e-13)
+
+
+@pytest.mark.parametrize("make", [hvp_problems.product_case, hvp_problems.valley_case])
+@pytest.mark.parametrize("composition", hvp.ORDERS)
+def test_scalar_products_agree_with_differentiation_that_drops_no_zeros(make: Any, composition: str) -> None:
+    case = make(6, np.random.default_rng(6))
+    found, _ = counting.counted(composition, case.f, case.xs, case.v)
+    assert measure.relative_error(found, np.array(case.product)) < 1e-14
+
+
+def test_derivatives_by_hand_have_the_digits_of_a_high_precision_reference() -> None:
+    digits = {"A": "9.0660864000000007482", "A'": "9.0660864000000007482", "B": "4.0534278938986206577"}
+    for curve in accuracy_vs_step.CURVES:
+        known = np.longdouble(digits[curve.name])  # at the double nearest to the point
+        assert abs(curve.reference - known) <= 8 * np.finfo(np.longdouble).eps * known
 
 
 def test_mixture_objective_is_the_formula_written_with_loops() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.memory import copied
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.structure import flatten
 from dualtape.core.table import Row
@@ -176,7 +177,7 @@ def match_structure(primals: Any, tangents: Any, count: int) -> list[Any]:
 def tangent_like(value: Any, tangent: Any, name: str) -> Any:
     """A tangent checked against its primal's value: the same shape, converted to its dtype."""
     if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
-        return tangent.copy()[()]
+        return copied(tangent)[()]
     if value.dtype.kind not in "fc":
         raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
     t = tangent if isinstance(tangent, Tensor) else constant(tangent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,27 +19,40 @@ class Cotangents(dict[int, Any]):
     cotangents mean "not taken" and must survive an infinite partial.
     """
 
-    __slots__ = ("masked", "owned")
+    __slots__ = ("masked", "owned", "quiet")
 
     def __init__(self) -> None:
         self.owned: set[int] = set()
         self.masked = False
+        self.quiet: Any = None
+
+    def hush(self) -> None:
+        """No more floating-point warnings in this sweep: an infinite slope is a result, no mishap."""
+        self.quiet = np.errstate(divide="ignore", invalid="ignore")
+        self.quiet.__enter__()
+
+    def close(self) -> None:
+        """End of the sweep."""
+        if self.quiet is not None:
+            self.quiet.__exit__(None, None, None)
+            self.quiet = None
 
     def add(self, i: int, c: Any, fresh: bool = False) -> None:
         """Add to the cotangent of ``i``; a ``fresh`` array is nobody else's and may be added into."""
         before = self.get(i)
         if before is None:
             self[i] = c
-        elif i in self.owned and c.__class__ is not Tensor and before.dtype == c.dtype:
-            before += c
-        elif fresh and c.__class__ is np.ndarray and before.__class__ is np.ndarray and before.dtype == c.dtype:
-            c += before
-            self[i] = c
-            self.owned.add(i)
+        elif before.__class__ is c.__class__ is np.ndarray and before.dtype == c.dtype and (fresh or i in self.owned):
+            if i in self.owned:
+                before += c
+            else:
+                c += before
+                self[i] = c
+                self.owned.add(i)
         else:
             after = before + c
             self[i] = after
-            if after.__class__ is np.ndarray:
+            if after.__class__ is np.ndarray or after.__class__ is Tensor:
                 self.owned.add(i)
 
     def buffer(self, i: int, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -106,10 +120,10 @@ def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return np.broadcast_to(t, shape) if t.shape != shape else t
 
 
-def guarded(zero: Any, other: Any, product: Any) -> Any:
-    """``product`` of the two, with 0 wherever the first factor is 0, even if the other one is infinite or NaN there."""
+def guarded(zero: Any, product: Any) -> Any:
+    """``product``, with 0 wherever its factor ``zero`` is 0, even if the other one is infinite or NaN there."""
     value = raw(product)
-    if np.isfinite(np.vdot(value, value) if value.shape else value):
+    if isfinite((np.vdot(value, value) if value.shape else abs(value)).real):
         return product
     return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 

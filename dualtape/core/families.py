@@ -142,27 +142,24 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
 
     def pull(entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
+        if singular and cotangents.quiet is None:
+            cotangents.hush()
         if raw and kept.__class__ is Node:
-            if singular:
-                d, c = careful(rule, kept, g, raw)
-            else:
-                d = rule(kept.value)
-                if d.__class__ is ndarray and d.size > LARGE and reusable(d, g) and getrefcount(d) == 2:
-                    c = np.multiply(g, d, out=d)  # the partial is nobody else's: no memory for the product
-                else:
-                    c = g * d.conjugate()  # free on real arrays
+            d = rule(kept.value)
         elif kept.__class__ in PLAIN:
-            c = g * (d := rule(kept))
-        elif singular:
-            d, c = careful(rule, kept, g, raw)
+            d = rule(kept)
         else:
             d = partial_of(rule, kept, raw)
-            # A Tensor stands first, so that Python and not NumPy finds its product.
-            c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
-        if cotangents.masked:
-            c = guarded(g, d, c)
+        if d.__class__ is ndarray and d.size > LARGE and not chooses and reusable(d, g) and getrefcount(d) == 2:
+            c = np.multiply(g, d, out=d)  # the partial is nobody else's: no memory for the product
+        elif d.__class__ is Tensor:
+            c = d.conjugate() * g  # the Tensor first, so that Python and not NumPy finds the product
+        else:
+            c = g * d.conjugate()  # free on real arrays
+        if cotangents.masked or (singular and kept.__class__ not in PLAIN):
+            c = guarded(g, c)
         if chooses:
-            c = guarded(d, g, c)
+            c = guarded(d, c)
             cotangents.masked = True
         if like is not None:
             c = fitted(c, like)
@@ -176,14 +173,8 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
 
 def reusable(d: Any, g: Any) -> bool:
     """Whether the product of two arrays can be written over the first."""
-    return bool(d.dtype == g.dtype and d.dtype.kind == "f" and d.shape == g.shape and d.flags.owndata)
-
-
-def careful(rule: Rule, kept: Any, g: Any, raw: bool) -> tuple[Any, Any]:
-    """A partial that may be infinite, and its product with ``g``, in which a zero beats an infinity."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
-        d = partial_of(rule, kept, raw)
-        return d, guarded(g, d, d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate())
+    alike = g.__class__ is ndarray and d.dtype == g.dtype and d.shape == g.shape
+    return alike and d.dtype.kind == "f" and d.flags.owndata
 
 
 def partial_of(rule: Rule, kept: Any, raw: bool) -> Any:
@@ -248,13 +239,18 @@ class Side(Row):
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
                 d = partial_of(self.partial, kept, raw)
-                return guarded(t, d, d * t if d.__class__ is Tensor else t * d)
+                return guarded(t, d * t if d.__class__ is Tensor else t * d)
         if raw and kept.__class__ is Node:
             d = self.partial(kept.value)
         else:
             d = partial_of(self.partial, kept, raw)
-        s = d * t if d.__class__ is Tensor else t * d
-        return guarded(d, t, s) if self.chooses else s
+        if d.__class__ is Tensor:
+            s = d * t
+        elif d.__class__ is ndarray and d.size > LARGE and not self.chooses and reusable(d, t) and getrefcount(d) == 2:
+            s = np.multiply(t, d, out=d)
+        else:
+            s = t * d
+        return guarded(d, s) if self.chooses else s
 
     def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
         out = outs[0]
@@ -732,24 +728,30 @@ def several_call(row: Row, kernel: Any) -> Any:
 class Joint(Row):
     """A linear operation of a list of operands: concatenate, stack.
 
-    ``part(g, k, shapes, **params)`` is the cotangent of operand k. Entry: row, identities, (shapes, dtypes), params.
+    ``parts(g, shapes, **params)`` gives the cotangents of all operands.
+    Entry: row, identities, (shapes, dtypes), params.
     """
 
-    __slots__ = ("part",)
+    __slots__ = ("parts",)
 
-    def __init__(self, name: str, kernel: Any, part: Rule) -> None:
+    def __init__(self, name: str, kernel: Any, parts: Rule) -> None:
         super().__init__(name, kernel, kind="joint")
-        self.part = part
+        self.parts = parts
 
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
         values = [a.value if a.__class__ is Node else a for a in operands]
-        return self, ids, tuple([np.shape(v) for v in values]), tuple([v.dtype for v in values]), params
+        return self, ids, tuple([v.shape for v in values]), tuple([v.dtype for v in values]), params
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, ids, shapes, dtypes, params = entry
-        for k, i in enumerate(ids):
+        for i, c, dtype in zip(ids, self.parts(g, shapes, **params), dtypes, strict=True):
             if i:
-                cotangents.add(i, cast_back(self.part(g, k, shapes, **params), dtypes[k]))
+                if c.dtype is not dtype:
+                    c = cast_back(c, dtype)
+                if i in cotangents:
+                    cotangents.add(i, c)
+                else:
+                    cotangents[i] = c
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
         _, _, shapes, dtypes, params = entry
@@ -771,7 +773,7 @@ class Joint(Row):
 
 def joint(
     kernel: Any,
-    part: Rule,
+    parts: Rule,
     *,
     name: str,
     functions: Sequence[Any] = (),
@@ -782,7 +784,7 @@ def joint(
 
     Args:
         kernel: ``kernel(list_of_arrays, **params)``.
-        part: ``part(g, k, shapes, **params)``, the cotangent of operand k.
+        parts: ``parts(g, shapes, **params)``, the cotangents of the operands, one after the other.
         name: the row's name.
         functions: other names and functions that this row answers for.
         work: the cost column.
@@ -791,7 +793,7 @@ def joint(
     Returns:
         The operation, a function of a list.
     """
-    row = Joint(name, kernel, part)
+    row = Joint(name, kernel, parts)
     row.work = work
 
     def call(items: Any, **params: Any) -> Any:

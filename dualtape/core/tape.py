@@ -316,23 +316,26 @@ def sweep(
     steps = None if consume else list(entries.items())
     take, left = (entries.popitem, entries) if steps is None else (steps.pop, steps)
     pop = cotangents.pop
-    while left:
-        i, e = take()
-        if e is None:
-            continue
-        if computed and i in computed and i in cotangents:
-            kept[i] = cotangents[i]
-            cotangents.owned.discard(i)
-        if not e:
-            continue
-        g = pop(i, None)
-        if g is None and e[0].outputs == 1:
-            continue
-        if needed is not None:
-            if i not in needed and needed.isdisjoint(e[0].inputs(e)):
+    try:
+        while left:
+            i, e = take()
+            if e is None:
                 continue
-            e = e[0].restrict(e, needed)
-        e[0].pull(e, g, cotangents, raw)
+            if computed and i in computed and i in cotangents:
+                kept[i] = cotangents[i]
+                cotangents.owned.discard(i)
+            if not e:
+                continue
+            g = pop(i, None)
+            if g is None and e[0].outputs == 1:
+                continue
+            if needed is not None:
+                if i not in needed and needed.isdisjoint(e[0].inputs(e)):
+                    continue
+                e = e[0].restrict(e, needed)
+            e[0].pull(e, g, cotangents, raw)
+    finally:
+        cotangents.close()
     return [kept[i] if i in kept else cotangents.get(i) for i in sources]
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.memory import copied
 from dualtape.core.table import ROWS, TABLE
 
 new = object.__new__
@@ -122,10 +123,10 @@ class Operand:
         x = self._read()
         if recorders.STACK.get() and recorders.is_tracked(x._node) and x.dtype.kind in "fc":
             raise TypeError(
-                f"{what} of a Tensor of shape {x.shape}{called_from()}, while a tape or accumulator follows it, would lose "
-                "its derivative. Use operations on Tensors (NumPy's functions, dualtape.special, dualtape.linalg); "
-                "instead of writing it into an ndarray, start from dualtape.zeros_like or dualtape.asarray; join several "
-                "with np.stack; or say .numpy() if the derivative is to end here"
+                f"{what} of a Tensor of shape {x.shape}{called_from()}, while a tape or accumulator follows it, would "
+                "lose its derivative. Use operations on Tensors (NumPy's functions, dualtape.special, dualtape.linalg);"
+                " instead of writing it into an ndarray, start from dualtape.zeros_like or dualtape.asarray; join "
+                "several with np.stack; or say .numpy() if the derivative is to end here"
             )
         return x._node.value
 
@@ -449,9 +450,9 @@ def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     base: Any = value
     while isinstance(base, np.ndarray):
         if base.flags.writeable:
-            return value.copy()
+            return copied(value)
         base = base.base
-    return value if base is None else value.copy()
+    return value if base is None else copied(value)
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:

@@ -28,13 +28,13 @@ Function = Callable[..., Any]
 
 
 def push_by(partial: Function) -> Function:
-    return lambda t, x, y, z: guarded(t, partial(x, y, z), t * partial(x, y, z))
+    return lambda t, x, y, z: guarded(t, t * partial(x, y, z))
 
 
 def pull_by(partial: Function) -> Function:
     def rule(g: Any, x: Any, y: Any, z: Any, shape: Any) -> Any:
         d = partial(x, y, z)
-        return unbroadcast(guarded(g, d, g * d), shape)
+        return unbroadcast(guarded(g, g * d), shape)
 
     return rule
 
@@ -48,12 +48,12 @@ def two(kernel: Any, partials: Sequence[Function]) -> Any:
     """A row of an elementwise function of two operands, whose partials are series."""
 
     def push(partial: Function) -> Function:
-        return lambda t, x, y: guarded(t, partial(x, y), t * partial(x, y))
+        return lambda t, x, y: guarded(t, t * partial(x, y))
 
     def pull(partial: Function) -> Function:
         def rule(g: Any, x: Any, y: Any, shape: Any) -> Any:
             d = partial(x, y)
-            return unbroadcast(guarded(g, d, g * d), shape)
+            return unbroadcast(guarded(g, g * d), shape)
 
         return rule
 

@@ -80,7 +80,14 @@ class Getitem(Linear):
             cotangents.masked = True
         before = cotangents.get(i)
         if g.__class__ is Tensor or before.__class__ is Tensor:
+            if basic and not g.shape and before.__class__ is Tensor and i in cotangents.owned:
+                # One element: added where it belongs, so that a loop over elements is linear at every order.
+                total = before[index] + g
+                write(before, index, total, total._node.value, None)
+                return
             c = scatter(g, index=index, basic=basic, to=shape)
+            if before is None:
+                cotangents.owned.add(i)
             cotangents.add(i, cast_back(c, dtype))
             return
         if g.dtype is not dtype:

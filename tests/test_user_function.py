@@ -1,0 +1,87 @@
+"""Experiments on a function of the user's: it is measured and drawn, or refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments import accuracy_vs_step, cli, store
+
+USERS = """
+import math
+import numpy as np
+not_a_function = 3
+def polynomial(x): return x**5 - 3 * x
+def wave(x): return np.exp(-x) * np.sin(3 * x)
+def vector(x): return np.ones(2) * x
+def refuses(x): raise ValueError("on purpose")
+def leaves(x): return math.exp(x)
+def pole(x): return 1 / (x - x)
+"""
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(USERS)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"), [("polynomial", accuracy_vs_step.BY_MPMATH), ("wave", accuracy_vs_step.BY_FORWARD_MODE)]
+)
+def test_function_of_the_users(users: Path, tmp_path: Path, name: str, reference: str) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("mpmath")
+    arguments = ["run", "accuracy_vs_step", "--function", f"{users}:{name}", "--at", "1.5", "--out", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    result = store.read_json(tmp_path / "accuracy_vs_step" / "result.json")
+    assert result["config"]["references"] == {f"model.py:{name}": reference}
+    assert str(tmp_path) not in json.dumps(result)
+    folder = tmp_path / "accuracy_vs_step"
+    assert (folder / "figure.png").stat().st_size > 10_000
+    assert reference in (folder / "table.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("target", "at", "message"),
+    [
+        ("missing.py:wave", "1.5", "there is no file"),
+        ("wave", "1.5", "FILE:NAME"),
+        ("{users}:wafe", "1.5", "did you mean 'wave'"),
+        ("{users}:not_a_function", "1.5", "no function but of type int"),
+        ("{users}:wave", "nan", "finite number"),
+        ("{users}:vector", "1.5", "an array of shape (2,)"),
+        ("{users}:refuses", "1.5", "ValueError: on purpose"),
+        ("{users}:leaves", "1.5", "cannot be differentiated in forward mode"),
+        ("{users}:pole", "1.5", "choose a point where it is finite"),
+        ("{broken}:wave", "1.5", "cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_function_that_is_of_no_use(
+    users: Path, tmp_path: Path, target: str, at: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    target = target.format(users=users, broken=tmp_path / "broken.py")
+    arguments = ["run", "accuracy_vs_step", "--function", target, "--at", at, "--out", str(tmp_path)]
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "accuracy_vs_step", "--function", "model.py:wave"],
+        ["run", "accuracy_vs_step", "--at", "1.5"],
+        ["run", "accuracy_vs_step", "--function", "model.py:wave", "--at", "here"],
+        ["run", "trace_table", "--function", "model.py:wave", "--at", "1.5"],
+    ],
+)
+def test_options_of_a_function_that_do_not_go_together(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
