@@ -37,6 +37,7 @@ class TapeRecorder(Recorder):
         self.variables = variables
         self.cuts = cuts
         self.watches = watches
+        self.sealed = variables is None
 
     def access(self, variable: Variable) -> None:
         if self.live and self.watches and variable.trainable:
