@@ -86,7 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about["libraries"] = {peer.name: peer.version for peer in others}
     about["config"] = {"threads": threads, "quick": options.quick, "processor_time": options.processor_time}
     names = [peer.name for peer in others]
-    console.table("Time of a derivative over time of the function", *report.brief(rows, names))
+    # Plain, since a table this wide is better cut by the terminal than folded into it.
+    consoles.PlainConsole().table("Time of a derivative over time of the function", *report.brief(rows, names))
     console.say(report.environment_line(about))
     console.say(f"written: {report.write(options.out, rows, names, about)} and benchmarks.json beside it")
     return 0
