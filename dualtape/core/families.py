@@ -320,7 +320,12 @@ class Binary(Row):
         if t is not None:
             if by_y.partial != 1:
                 t = by_y.along(t, by_y.keep(nodes), raw)
-            s = t if s is None else s + t
+            if s is None:
+                s = t
+            elif by_x.pick is not None and s.__class__ is ndarray and s.size > LARGE and reusable(s, t):
+                s += t  # the first product is nobody else's
+            else:
+                s = s + t
         value = outs[0].value
         if s.dtype is value.dtype and s.shape == value.shape:
             return s

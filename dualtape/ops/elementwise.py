@@ -52,7 +52,14 @@ def divide(x: Any, y: Any) -> Any:
     return divide_row(x, y)
 
 
-divide.reflected = divide_row.reflected  # type: ignore[attr-defined]
+def divided(y: Any, x: Any) -> Any:
+    """x / y with the operands exchanged. One over y has a row that keeps only its result."""
+    if x.__class__ in (float, int) and x == 1 and y.__class__ is Tensor and y.dtype.kind in "fc":
+        return reciprocal(y)
+    return divide_row.reflected(y, x)
+
+
+divide.reflected = divided  # type: ignore[attr-defined]
 register(divide, np.divide, np.true_divide)
 negative = elementwise(np.negative, -1, functions=["neg"], work=cost(1, adds=1))
 positive = elementwise(np.positive, 1, work=costs.moves)
