@@ -1,11 +1,30 @@
-"""operation: register a function of your own, with its derivative rules, as a row of the table."""
+"""operation: register a function of your own, with its derivative rules, as a row of the table.
+
+What a row from outside computes is checked wherever it comes back, kernel and rules alike; rows of ``dualtape.ops``,
+which the tests check, do not pay for that.
+
+Length: registering, the kernel and the rules are three sides of one boundary, and their messages are read together.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dualtape.core import families
+import numpy as np
+
+from dualtape.core import costs, recorders
+from dualtape.core.cotangents import cast_back
+from dualtape.core.families import OPERANDS, Binary, General, Linear, Side, partial_pull, publish, reads, several_call
+from dualtape.core.table import ROWS, TABLE, Row
+from dualtape.core.tensor import Operand, Tensor, operand, read_only
+
+# What rules read that is no keyword of the kernel.
+RESERVED = (*OPERANDS, "out", "shape", "dtype")
+
+# The rows registered here, each with the module and the name of its kernel if these tell it from all others.
+OWN: dict[str, tuple[Row, tuple[str, str] | None]] = {}
 
 
 def operation(
@@ -20,6 +39,7 @@ def operation(
     outputs: int = 1,
     singular: bool = False,
     work: Any = None,
+    replace: bool = False,
     doc: str | None = None,
 ) -> Any:
     """Register an operation of plain NumPy arrays with its derivative rules; also a decorator.
@@ -32,27 +52,34 @@ def operation(
     - ``jvp`` and ``vjp``: one function for each operand, ``jvp(t, ...)`` and ``vjp(g, ...)``, that read what they
       name: ``x``, ``y``, ``z``, ``out``, ``shape`` and ``dtype`` of their operand, keywords.
 
-    Rules are written in NumPy; they are differentiated themselves for higher orders.
+    Rules are written in NumPy; they are differentiated themselves for higher orders. A cotangent has the shape of its
+    operand, so what was broadcast is summed; a tangent has the shape of the result, or that of its operand and is then
+    broadcast.
 
     Args:
-        kernel: ``kernel(*operands, **params)`` on arrays.
+        kernel: ``kernel(*operands, **params)`` on arrays, which it must not write into. There are as many operands as
+            rules; all further parameters are keywords, which are not differentiated, with their defaults.
         jvp: the forward rule or rules.
         vjp: the reverse rule or rules.
         partials: a partial or a sequence of them.
         transpose: the transpose of a linear function.
-        name: the row's name; the kernel's if None.
+        name: the row's name; the kernel's if None (a lambda has none).
         functions: NumPy functions or ufuncs that this row shall answer for.
         outputs: the number of results (with ``jvp`` and ``vjp``).
         singular: a partial can be infinite where the value is finite, and a zero cotangent then wins.
         work: the cost column.
+        replace: whether a row of this name that was registered here before gives way. It does so in any case to a
+            kernel of the same module and name, as when a cell of a notebook runs again.
         doc: the docstring; the kernel's if None.
 
     Returns:
         The operation: it takes Tensors and arrays, and returns a Tensor.
 
     Raises:
-        TypeError: if a rule is missing or the forms are mixed.
-        ValueError: if the name is taken, or a partial reads what it cannot.
+        TypeError: if a rule is missing, the forms are mixed, or there is no name; (when used) if the kernel or a rule
+            does not return arrays.
+        ValueError: if the name is taken, or a rule reads what there is not; (when used) if a shape is wrong, the
+            number of results, or the kernel writes into an operand.
 
     Example:
         >>> import numpy as np, dualtape as dt
@@ -74,12 +101,16 @@ def operation(
             outputs=outputs,
             singular=singular,
             work=work,
+            replace=replace,
             doc=doc,
         )
-    label = name or getattr(kernel, "__name__", "operation")
+    label: str = name or getattr(kernel, "__name__", None) or "<lambda>"
+    if label == "<lambda>":
+        raise TypeError("operation: the kernel has no name of its own, so the row needs one: name=")
+    rules = jvp is not None or vjp is not None
     forms = [
         form
-        for form, given in (("partials", partials), ("transpose", transpose), ("jvp and vjp", jvp or vjp))
+        for form, given in (("partials", partials), ("transpose", transpose), ("jvp and vjp", rules or None))
         if given is not None
     ]
     if len(forms) != 1:
@@ -87,17 +118,356 @@ def operation(
             f"operation {label!r}: give exactly one of partials, transpose, or jvp and vjp together; got "
             + (", ".join(forms) or "none")
         )
-    text = doc or kernel.__doc__
-    common: dict[str, Any] = {"name": label, "functions": functions, "doc": text}
-    if partials is not None:
+    row: Any
+    if rules:
+        if jvp is None or vjp is None:
+            missing = "jvp" if jvp is None else "vjp"
+            raise TypeError(
+                f"operation {label!r} has no {missing}: a row needs both rules, so that every nesting of modes works; "
+                "for a function with one rule use custom_jvp or custom_vjp, which derive the other"
+            )
+        jvps, vjps = ([rule] if callable(rule) else list(rule) for rule in (jvp, vjp))
+        form = Parameters(label, kernel, len(jvps))
+        for what, each in (("jvp", jvps), ("vjp", vjps)):
+            for k, rule in enumerate(each):
+                form.ensure_known(rule, f"{what} of operand {k}")
+        row = Checked(label, Kernel(label, kernel, outputs), jvps, vjps, outputs, False)
+        row.form = form
+        row.work = work or costs.composite(costs.Work(nonlinear=2), costs.Work(nonlinear=2), costs.Work(mults=1))
+    elif outputs != 1:
+        raise ValueError(f"operation {label!r}: several results need jvp and vjp")
+    elif transpose is not None:
+        form = Parameters(label, kernel, 1)
+        row = Linear(label, Kernel(label, kernel, 1), checked_transpose(form, transpose), False)
+        row.work = work or costs.moves
+    else:
         each = list(partials) if isinstance(partials, (tuple, list)) else [partials]
-        return families.elementwise(kernel, *each, singular=singular, changes_dtype=True, work=work, **common)
-    if transpose is not None:
-        return families.linear(kernel, transpose, **common, **({} if work is None else {"work": work}))
-    if jvp is None or vjp is None:
-        missing = "jvp" if jvp is None else "vjp"
+        form = Parameters(label, kernel, len(each))
+        row = elementwise(form, Kernel(label, kernel, 1, elementwise=True), each, singular)
+        row.work = work or costs.elementwise(len(each), nonlinear=1)
+        row.pattern = "elementwise"
+    apply = several_call(row, row.kernel)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        operands, params = form.bound(args, kwargs)
+        return apply(*operands, **params)
+
+    if isinstance(kernel, np.ufunc) or (getattr(kernel, "__module__", None) or "").startswith("numpy"):
+        functions = (kernel, *functions)
+    enter(row, call, functions, doc or kernel.__doc__, source_of(kernel), replace)
+    return call
+
+
+def source_of(kernel: Any) -> tuple[str, str] | None:
+    """Module and name of a kernel; None if there can be several of them, as of lambdas and inner functions."""
+    module, name = getattr(kernel, "__module__", None), getattr(kernel, "__qualname__", None)
+    return (module, name) if module and name and "<" not in name else None
+
+
+def enter(
+    row: Row, call: Any, functions: Sequence[Any], doc: str | None, source: tuple[str, str] | None, replace: bool
+) -> None:
+    """Publish a row, in place of an earlier one of the name where that is meant."""
+    old = ROWS.get(row.name)
+    keys: list[Any] = []
+    if old is not None:
+        mine, known = OWN.get(row.name, (None, None))
+        if mine is not old:
+            raise ValueError(f"there is already a row named {row.name!r}, of dualtape's own: choose another name=")
+        if not (replace or (source is not None and source == known)):
+            raise ValueError(
+                f"there is already a row named {row.name!r}: choose another name=, or say replace=True if it is to go"
+            )
+        keys = [key for key, answer in TABLE.items() if answer is old.call]
+        del ROWS[row.name]
+        for key in keys:
+            del TABLE[key]
+    try:
+        publish(row, call, functions, doc)
+    except ValueError:
+        if old is not None:
+            ROWS[row.name] = old
+            TABLE.update((key, old.call) for key in keys)
+        raise
+    OWN[row.name] = row, source
+
+
+# ------------------------------------------------------------------ the kernel
+class Parameters:
+    """The parameters of a kernel: operands, one for each rule, and keywords."""
+
+    def __init__(self, name: str, kernel: Any, count: int) -> None:
+        self.name = name
+        self.count = count
+        self.labels = [f"operand {k}" for k in range(count)]
+        self.signature: inspect.Signature | None = None
+        self.keywords: list[str] = []
+        self.defaults: dict[str, Any] = {}
+        self.rest: str | None = None  # the name of **params
+        self.open = True  # to keywords of any name
+        try:
+            signature = None if isinstance(kernel, np.ufunc) else inspect.signature(kernel)
+        except (TypeError, ValueError):  # some functions written in C do not tell
+            signature = None
+        if signature is None:
+            return
+        each = list(signature.parameters.values())
+        self.open = any([p.kind is p.VAR_KEYWORD for p in each])
+        if any([p.kind is p.VAR_POSITIONAL for p in each]):
+            self.keywords = [p.name for p in each if p.kind is p.KEYWORD_ONLY]
+            self.defaults = {p.name: p.default for p in each if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}
+            return
+        self.signature = signature
+        positional = [p for p in each if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if len(positional) < count:
+            raise ValueError(f"operation {name!r}: rules for {count} operands, but its kernel takes {len(positional)}")
+        self.operands = [p.name for p in positional[:count]]
+        self.labels = [f"operand {k} ({n!r})" for k, n in enumerate(self.operands)]
+        others = [*positional[count:], *[p for p in each if p.kind is p.KEYWORD_ONLY]]
+        for p in others:
+            if p.kind is p.POSITIONAL_ONLY:
+                raise ValueError(f"operation {name!r}: there is no rule for the positional-only parameter {p.name!r}")
+        self.keywords = [p.name for p in others]
+        self.rest = next((p.name for p in each if p.kind is p.VAR_KEYWORD), None)
+
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Operands and keywords of a call, defaults filled in."""
+        if self.signature is None:
+            if len(args) != self.count:
+                raise TypeError(f"{self.name}: {self.count} operand(s) expected, got {len(args)}")
+            params = {**self.defaults, **kwargs}
+            operands: Sequence[Any] = args
+        else:
+            try:
+                bound = self.signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self.name}: {error}") from None
+            bound.apply_defaults()
+            given = bound.arguments
+            operands = [given[n] for n in self.operands]
+            params = {n: given[n] for n in self.keywords} | (given[self.rest] if self.rest else {})
+        for n, value in params.items():
+            if isinstance(value, Operand):
+                params[n] = plain(value, f"{self.name}: the keyword {n!r}")
+        return operands, params
+
+    def ensure_known(self, rule: Any, what: str) -> None:
+        """Refuse a rule that reads what there is not."""
+        names = reads(rule)
+        if not names or rule.__code__.co_kwonlyargcount:
+            raise ValueError(f"operation {self.name!r}: the {what} takes a tangent or cotangent, then what it reads")
+        there = [*OPERANDS[: self.count], *RESERVED[len(OPERANDS) :]]
+        for n in names[1:]:
+            if n in RESERVED and n in self.keywords:
+                raise ValueError(
+                    f"operation {self.name!r}: the {what} reads {n!r}, which is a keyword of the kernel and has "
+                    "a meaning of its own in rules: rename the keyword"
+                )
+            if n not in there and n not in self.keywords and (n in RESERVED or not self.open):
+                raise ValueError(
+                    f"operation {self.name!r}: the {what} reads {n!r}, which is neither of "
+                    f"{', '.join(there)} nor a keyword of the kernel"
+                )
+
+
+def plain(x: Operand, what: str) -> Any:
+    """The value of a Tensor that stands where nothing is differentiated."""
+    if recorders.is_tracked(x._read()._node):
         raise TypeError(
-            f"operation {label!r} has no {missing}: a row needs both rules, so that every nesting of modes works; "
-            "for a function with one rule use custom_jvp or custom_vjp, which derive the other"
+            f"{what} is a Tensor that a recorder follows, and its derivative would be lost: give it a rule as an "
+            "operand, or pass it through dualtape.stop_gradient"
         )
-    return families.general(kernel, jvp=jvp, vjp=vjp, outputs=outputs, work=work, **common)
+    return x.numpy()
+
+
+class Kernel:
+    """A kernel that cannot write into its operands, and whose results are what the table expects."""
+
+    def __init__(self, name: str, kernel: Any, outputs: int, elementwise: bool = False) -> None:
+        self.name = name
+        self.kernel = kernel
+        self.outputs = outputs
+        self.elementwise = elementwise
+
+    def __call__(self, *operands: Any, **params: Any) -> Any:
+        values = [read_only(v) for v in operands]
+        try:
+            found = self.kernel(*values, **params)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            raise ValueError(
+                f"{self.name}: the kernel writes into an operand, which others still use: let it copy first ({error})"
+            ) from error
+        if self.outputs == 1:
+            return self.result(found, values)
+        if not isinstance(found, (tuple, list)) or len(found) != self.outputs:
+            count = f"{len(found)} results" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+            raise ValueError(f"{self.name}: the kernel returned {count}, but is registered with outputs={self.outputs}")
+        return tuple([self.result(v, values) for v in found])
+
+    def result(self, v: Any, values: list[Any]) -> Any:
+        """One result, as an array or scalar of NumPy's with memory of its own."""
+        if isinstance(v, Operand):
+            v = plain(v, f"{self.name}: the result of the kernel")
+        if isinstance(v, (bool, int)):
+            v = np.asarray(v)[()]
+        elif isinstance(v, (float, complex)) and not isinstance(v, np.generic):
+            v = np.asarray(v, np.result_type(v, *values))[()]  # single precision stays
+        if not isinstance(v, (np.ndarray, np.generic)) or v.dtype.kind not in "biufc":
+            got = f"an array of dtype {v.dtype}" if hasattr(v, "dtype") else f"a {type(v).__name__}"
+            several = f"; for several results say outputs={len(v)}" if isinstance(v, (tuple, list)) else ""
+            raise TypeError(f"{self.name}: the kernel returned {got}, an array of numbers was expected{several}")
+        if isinstance(v, np.ndarray):
+            if any([isinstance(x, np.ndarray) and np.may_share_memory(v, x) for x in values]):
+                v = v.copy()
+            v = np.asarray(v) if v.ndim else v[()]
+        if self.elementwise and v.shape != (shape := np.broadcast_shapes(*[np.shape(x) for x in values])):
+            raise ValueError(
+                f"{self.name}: the kernel returned shape {v.shape}, but with partials it is elementwise: {shape}"
+            )
+        return v
+
+
+# ------------------------------------------------------------------ the rules
+def array_of(found: Any, rule: str) -> Any:
+    """What a rule returned, as an array or a Tensor."""
+    if found is None:
+        raise TypeError(f"{rule} returned None: where there is no derivative, return zeros of the right shape")
+    try:
+        c = operand(found)
+        c = c if isinstance(c, (Tensor, np.ndarray, np.generic)) else np.asarray(c)[()]
+    except (TypeError, ValueError):
+        raise TypeError(f"{rule} returned a {type(found).__name__}, an array was expected") from None
+    if c.dtype.kind not in "biufc":
+        raise TypeError(f"{rule} returned an array of dtype {c.dtype}, numbers were expected")
+    return c
+
+
+def cotangent(found: Any, shape: tuple[int, ...], rule: str) -> Any:
+    """What a reverse rule returned, if it has the shape of the operand."""
+    c = array_of(found, rule)
+    if c.shape != shape:
+        raise ValueError(
+            f"{rule} returned shape {c.shape}, but the operand has shape {shape}, which a cotangent must have"
+            + ("; sum over the axes along which the operand was broadcast" if len(c.shape) > len(shape) else "")
+        )
+    return c
+
+
+def tangent(found: Any, like: tuple[Any, Any], given: tuple[int, ...], rule: str) -> Any:
+    """What a forward rule returned, if it fits the result; in the shape of the operand it is broadcast as that is."""
+    t = array_of(found, rule)
+    shape, dtype = like
+    if t.dtype.kind == "c" and dtype.kind != "c":
+        raise ValueError(f"{rule} returned a complex tangent, but the result is real ({dtype})")
+    if t.shape == shape:
+        return t
+    try:
+        if t.shape == given:
+            return np.broadcast_to(t, shape)
+    except ValueError:
+        pass
+    raise ValueError(f"{rule} returned shape {t.shape}, but the result has shape {shape}, which a tangent must have")
+
+
+class Checked(General):
+    """A general row whose rules are checked. Entry: as there, and at the end shape and dtype of each result."""
+
+    __slots__ = ("form",)
+
+    form: Parameters
+
+    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
+        likes = tuple([(out.value.shape, out.value.dtype) for out in outs])
+        return (*super().entry(ids, operands, outs, params), likes)
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, ids, out_ids, _, likes, _, _ = entry
+        if out_ids is not None:
+            g = (g, *(cotangents.pop(i, None) for i in out_ids[1:]))
+            if all(c is None for c in g):
+                return
+        for k, i in enumerate(ids):
+            if i:
+                rule, names = self.vjps[k]
+                shape, dtype = likes[k]
+                found = rule(g, *self.arguments(names, k, entry[:-1], raw))
+                c = cotangent(found, shape, f"{self.name}: the vjp of {self.form.labels[k]}")
+                cotangents.add(i, cast_back(c, dtype))
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        likes = entry[-1]
+        total: list[Any] = [None] * len(likes)
+        for k, t in enumerate(tangents):
+            if t is None or not entry[1][k]:
+                continue
+            rule, names = self.jvps[k]
+            name = f"{self.name}: the jvp of {self.form.labels[k]}"
+            found = rule(t, *self.arguments(names, k, entry[:-1], raw))
+            if self.outputs == 1:
+                found = (found,)
+                if found[0] is None:
+                    array_of(None, name)
+            elif not isinstance(found, (tuple, list)) or len(found) != self.outputs:
+                got = f"{len(found)} tangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+                raise ValueError(f"{name} returned {got}; expected is a tuple, one for each of {self.outputs} results")
+            for j, (part, like) in enumerate(zip(found, likes, strict=True)):
+                if part is not None and like[1].kind in "fc":
+                    part = tangent(part, like, t.shape, name if self.outputs == 1 else f"{name} (result {j})")
+                    total[j] = part if total[j] is None else total[j] + part
+        return tuple(total) if self.outputs > 1 else total[0]
+
+
+def checked_transpose(form: Parameters, transpose: Any) -> Any:
+    """A transpose that takes the keywords it names, and whose result is checked."""
+    name = f"{form.name}: the transpose"
+    parameters = list(inspect.signature(transpose).parameters.values())
+    takes_all = any([p.kind is p.VAR_KEYWORD for p in parameters])
+    takes = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)]
+    if len(takes) < 2 or any([p.kind is p.KEYWORD_ONLY for p in takes[:2]]):
+        raise ValueError(f"{name} takes a cotangent and the shape of the operand first: transpose(g, shape, **params)")
+    named = {p.name for p in takes[2:]}
+    for p in takes[2:]:
+        if p.name not in form.keywords and p.default is p.empty and not form.open:
+            raise ValueError(f"{name} reads {p.name!r}, which is no keyword of the kernel")
+
+    def checked(g: Any, shape: tuple[int, ...], **params: Any) -> Any:
+        passed = params if takes_all else {n: value for n, value in params.items() if n in named}
+        return cotangent(transpose(g, shape, **passed), shape, name)
+
+    return checked
+
+
+def elementwise(form: Parameters, kernel: Kernel, partials: list[Any], singular: bool) -> Any:
+    """An elementwise row whose partials are checked."""
+    name = form.name
+    for partial in partials:
+        if not callable(partial) and not isinstance(partial, (int, float, complex, np.generic)):
+            raise TypeError(f"operation {name!r}: a partial is a number or a function, not a {type(partial).__name__}")
+    if len(partials) not in (1, 2):
+        raise ValueError(f"operation {name!r}: one or two partials, got {len(partials)}; for others give jvp and vjp")
+    if len(partials) == 1:
+        row: Any = Side(name, kernel, partials[0], 1, singular, False)
+        sides = (row,)
+    else:
+        row = Binary(name, kernel, partials, singular, False)
+        sides = row.sides
+    for k, side in enumerate(sides):
+        if callable(side.partial):
+            side.partial = checked_partial(side.partial, f"{name}: the partial by {form.labels[k]}")
+            side.pull = partial_pull(side.partial, singular, False)
+    return row
+
+
+def checked_partial(partial: Any, name: str) -> Any:
+    """A partial whose shape is that of what it reads, or broadcasts to it."""
+
+    def checked(*read: Any) -> Any:
+        d = array_of(partial(*read), name)
+        shape = np.broadcast_shapes(*[np.shape(v) for v in read])
+        if d.shape != shape and np.broadcast_shapes(d.shape, shape) != shape:
+            raise ValueError(f"{name} returned shape {d.shape}, but what it reads has shape {shape}")
+        return d
+
+    return checked

@@ -75,7 +75,7 @@ def check_grads(
         AssertionError: something is wrong. The message names the nesting as a path such as `fwd(rev(f))`, the
             argument, what was expected, what was found, the largest error and where it is.
         TypeError: `args` is not a tuple or a list, or has nothing to differentiate.
-        ValueError: an unknown mode or method, or an order below 1.
+        ValueError: no mode, an unknown mode or method, or an order below 1.
 
     Mathematics:
         Let J be the derivative of `f`, and <a, b> = Re sum conj(a) b, for real and complex arrays alike. Checked are,
@@ -93,6 +93,8 @@ def check_grads(
     """
     if order < 1:
         raise ValueError(f"check_grads: order must be at least 1, not {order}")
+    if not modes:
+        raise ValueError("check_grads: no mode to check; modes are 'fwd' and 'rev'")
     for mode in modes:
         if mode not in ("fwd", "rev"):
             raise ValueError(f"check_grads: unknown mode {mode!r}; modes are 'fwd' and 'rev'")

@@ -448,6 +448,39 @@ def test_a_tensor_taken_from_outside_is_an_error() -> None:
     assert float(f(x)) == 3.0
 
 
+def test_custom_gradient_does_not_lose_a_tensor_taken_from_outside() -> None:
+    """Its gradient was None, under grad 0, without a word."""
+    c = dt.constant(2.0)
+    v = dt.Variable(5.0, trainable=False)
+    bodies: list[Callable[[Any], Any]] = [lambda x: x * c, lambda x: c, lambda x: x + np.exp(c) * 0, lambda x: x * v]
+    for body in bodies:
+        f = dt.custom_gradient(lambda x, body=body: (body(x), lambda g: g))
+        with dt.GradientTape() as tape:
+            tape.watch([c, v])
+            with pytest.raises(TypeError, match=r"custom_gradient: .* uses a Tensor \(\) from outside.*stop_gradient"):
+                f(dt.constant(3.0))
+            with pytest.raises(TypeError, match="from outside"):
+                f(c * 1.0)
+        with pytest.raises(TypeError, match="from outside"), dt.ForwardAccumulator([c, v], [1.0, 1.0]):
+            f(dt.constant(3.0))
+        f(dt.constant(3.0))
+
+    @dt.custom_gradient
+    def allowed(x: Any, y: Any) -> Any:
+        kept = dt.stop_gradient(c)
+        return x * kept + y, lambda g: (g * c * 10.0, g)  # what grad_fn reads is differentiated as it stands
+
+    with dt.GradientTape() as outer:
+        outer.watch(c)
+        with dt.GradientTape() as tape:
+            x = dt.constant(3.0)
+            tape.watch([x, c])
+            y = allowed(x, c)
+        slope, by_c = tape.gradient(y, [x, c])
+    assert float(slope) == 20.0 and float(by_c) == 1.0
+    assert float(outer.gradient(slope, c)) == 10.0
+
+
 def test_first_derivatives_run_fwd_once() -> None:
     calls: list[str] = []
     f = dt.custom_vjp(lambda x: calls.append("f") or x * x)

@@ -289,6 +289,7 @@ def test_an_edge_of_the_domain_is_an_error() -> None:
         ({"args": (3,)}, TypeError, "nothing to differentiate"),
         ({"args": (1.0,), "order": 0}, ValueError, "order"),
         ({"args": (1.0,), "modes": ("forward",)}, ValueError, "unknown mode 'forward'"),
+        ({"args": (1.0,), "modes": ()}, ValueError, "no mode to check"),
         ({"args": (1.0,), "method": "exact"}, ValueError, "unknown method 'exact'"),
         ({"args": (1j,), "method": "complex_step"}, ValueError, "needs real arguments"),
     ],

@@ -276,11 +276,54 @@ def test_jacobians(name: str) -> None:
     assert jac(lambda x: np.exp(x))(X.astype(np.float32)).dtype == np.float32
 
 
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_jacobians_of_complex_results(name: str) -> None:
+    jac = JACOBIANS[name]
+    assert close(jac(lambda t: np.exp(1j * t))(1.0), 1j * np.exp(1j))
+    assert close(jac(lambda x: np.sum(x) * 1j)(X), np.full(3, 1j))
+    assert close(jac(lambda x: A @ x * (1 + 2j))(X), A * (1 + 2j))
+    single = jac(lambda x: x * np.complex64(1j))(X.astype(np.float32))
+    assert single.dtype == np.complex64 and close(single, 1j * np.eye(3))
+    # A real and a complex argument, a real and a complex result.
+    f = lambda x, z: {"real": x * x, "complex": x * z**2, "whole": np.argmax(x)}  # noqa: E731
+    z = X + 1j
+    j = jac(f, (0, 1))(X, z)
+    assert close(j["real"][0], np.diag(2 * X)) and close(j["real"][1], np.zeros((3, 3)))
+    assert close(j["complex"][0], np.diag(z**2)) and close(j["complex"][1], np.diag(2 * X * z))
+    assert close(j["whole"][1], np.zeros(3))
+    assert close(jac(lambda z: A @ z * 1j)(z), A * 1j)
+    assert jac(lambda z: z[:0])(z).shape == (0, 3)
+
+
+NOT_HOLOMORPHIC: dict[str, Callable[..., Any]] = {
+    "conjugate": np.conj,
+    "real part": np.real,
+    "absolute value": lambda z: np.sum(np.abs(z)),
+    "one element of many": lambda z: np.stack([1e6 * z[0], z[1], z[2] + 1e-3 * z[2].conjugate()]),
+    "beside one that is": lambda z: (z * z, z * np.conj(z)),
+}
+
+
+@pytest.mark.parametrize("how", NOT_HOLOMORPHIC)
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_jacobians_of_functions_that_are_not_holomorphic_are_refused(name: str, how: str) -> None:
+    with pytest.raises(TypeError, match=r"jac(fwd|rev): .*not holomorphic.*jacobian\(lambda a, b"):
+        JACOBIANS[name](NOT_HOLOMORPHIC[how])(X + 1j)
+
+
+def test_the_way_out_for_functions_that_are_not_holomorphic() -> None:
+    for jac in (dt.jacfwd, dt.jacrev, dt.jacobian):
+        by_real, by_imaginary = jac(lambda a, b: np.conj(a + 1j * b), (0, 1))(X, X)
+        assert close(by_real, np.eye(3)) and close(by_imaginary, -1j * np.eye(3))
+
+
 def test_jacobian_explains_its_choice() -> None:
     j, why = dt.jacobian(lambda x: A @ x, explain=True)(X)
     assert close(j, A) and why == "reverse mode: 3 input and 2 output elements"
     _, why = dt.jacobian(lambda x: A.T @ x, explain=True)(X[:2])
     assert why == "forward mode: 2 input and 3 output elements"
+    _, why = dt.jacobian(lambda x: A @ x * 1j, explain=True)(X)
+    assert why == "forward mode: 3 input and 2 output elements, complex"
     _, why = dt.jacobian(lambda x: x, mode="reverse", explain=True)(X)
     assert why == "reverse mode: asked for"
 

@@ -293,10 +293,7 @@ class Body(Recorder):
         if not any([r.tracks(node) for r in self.outer]):
             return False
         if self.refuse:
-            raise TypeError(
-                f"{self.refuse} uses a Tensor {node.value.shape} from outside that a recorder follows, which "
-                "its rules say nothing about: make it an argument, or pass it through dualtape.stop_gradient"
-            )
+            raise from_outside(self.refuse, node)
         self.foreign[node.id] = node
         return True
 
@@ -307,6 +304,14 @@ class Body(Recorder):
                 return f(*args, **kwargs)
             finally:
                 recorders.remove(self)
+
+
+def from_outside(name: str, node: Node) -> TypeError:
+    """The error for a derivative that a function with rules of its own would lose."""
+    return TypeError(
+        f"{name} uses a Tensor {node.value.shape} from outside that a recorder follows, which "
+        "its rules say nothing about: make it an argument, or pass it through dualtape.stop_gradient"
+    )
 
 
 class Bound:

@@ -13,7 +13,19 @@ from dualtape.core.families import nondifferentiable
 from dualtape.core.structure import map_structure
 from dualtape.core.tensor import Tensor, new_id, wrap
 from dualtape.transforms.arguments import ensure_callable, recorded, results
-from dualtape.transforms.calls import Body, Bound, Given, all_results, connect, likes, loose, no_tangent, paired, swept
+from dualtape.transforms.calls import (
+    Body,
+    Bound,
+    Given,
+    all_results,
+    connect,
+    from_outside,
+    likes,
+    loose,
+    no_tangent,
+    paired,
+    swept,
+)
 
 stopped = nondifferentiable(lambda x: x, name="stop_gradient")
 
@@ -50,7 +62,8 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
         A function with the arguments of ``f`` that returns ``y``, of Tensors. Keyword arguments are not differentiated.
 
     Raises:
-        TypeError: if ``f`` does not return such a pair, or reads Variables and ``grad_fn`` does not take ``variables``.
+        TypeError: if ``f`` does not return such a pair, reads Variables and ``grad_fn`` does not take ``variables``, or
+            uses a Tensor from outside that a recorder follows.
         ValueError: (when differentiating) if the number of gradients, or a shape, is wrong.
 
     Mathematics:
@@ -74,8 +87,9 @@ class Gradient(Bound):
     """A function made by ``custom_gradient``."""
 
     def call(self, owner: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
-        given = Given(args, recorders.live())
-        reads = Body((), ())
+        outer = recorders.live()
+        given = Given(args, outer)
+        reads = Body(outer, given.operands)
         recorders.push(reads)
         # Under the recorders outside: what grad_fn holds on to is then differentiable itself.
         try:
@@ -86,6 +100,11 @@ class Gradient(Bound):
             raise TypeError(f"custom_gradient: {self.name} returns a pair (y, grad_fn), got {type(returned).__name__}")
         value, grad_fn = returned
         outs, rebuild = results(value)
+        for y in outs:
+            reads.takes(y._node)
+        for i, node in reads.foreign.items():
+            if i not in reads.variables:
+                raise from_outside(f"custom_gradient: {self.name}", node)
         used = [(v, node) for _, (v, node) in sorted(reads.variables.items()) if id(v) not in given.variables]
         if used and not takes_variables(grad_fn):
             names = ", ".join(repr(v.name) for v, _ in used)

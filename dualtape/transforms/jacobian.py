@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.structure import flatten
-from dualtape.core.tensor import Tensor
+from dualtape.core.tensor import Tensor, raw, tensor
 from dualtape.transforms.arguments import ensure_callable, named, sources
 from dualtape.transforms.gradient import grad
 from dualtape.transforms.products import linearize, vjp
@@ -41,7 +41,10 @@ def jacfwd(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
     Returns:
         A function with the arguments of ``f``; its result has the shape of the value followed by the shape of the
         argument, in the structure of the value, and within that of the argument. For complex arguments, the
-        holomorphic derivative.
+        holomorphic derivative; one sweep more makes sure that there is one.
+
+    Raises:
+        TypeError: if ``f`` is not holomorphic in a complex argument.
 
     Example:
         >>> import numpy as np, dualtape as dt
@@ -64,6 +67,15 @@ def jacfwd(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
                 basis[j] = 1
                 columns.append(flatten(push(*zeros[:k], basis.reshape(x.shape), *zeros[k + 1 :]))[0])
             blocks.append([assembled([c[m] for c in columns], y, x, last=True) for m, y in enumerate(outs)])
+        if any(x.dtype.kind == "c" and x.size for x in given.leaves):
+            vs = [probe(x) if x.dtype.kind == "c" else z for x, z in zip(given.leaves, zeros, strict=True)]
+            for m, t in enumerate(flatten(push(*[v * 1j if v.dtype.kind == "c" else v for v in vs]))[0]):
+                # Along i v a holomorphic function moves i times as far as along v.
+                if outs[m].dtype.kind not in "fc":
+                    continue
+                matrices = [np.reshape(raw(block[m]), (t.size, v.size)) for block, v in zip(blocks, vs, strict=True)]
+                along = sum(j @ np.ravel(v) for j, v in zip(matrices, vs, strict=True))
+                ensure_holomorphic("jacfwd", np.ravel(raw(t)) - 1j * along, matrices, 1)
         return rebuild(iter([given.gather([block[m] for block in blocks]) for m in range(len(outs))]))
 
     return named("jacfwd", f, call)
@@ -77,7 +89,11 @@ def jacrev(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
         argnums: the position of the argument to differentiate by, or a tuple of positions.
 
     Returns:
-        A function with the arguments of ``f``; its result is shaped as that of ``jacfwd``.
+        A function with the arguments of ``f``; its result is that of ``jacfwd``. An element of a complex result takes
+        two sweeps if an argument is real.
+
+    Raises:
+        TypeError: if ``f`` is not holomorphic in a complex argument.
 
     Example:
         >>> import numpy as np, dualtape as dt
@@ -91,29 +107,67 @@ def jacrev(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
         value, pullback = vjp(of_leaves, *given.leaves)
         outs, rebuild = flatten(value)
         zeros = [np.zeros(y.shape, y.dtype) for y in outs]
+        leaves = given.leaves
+        some_real = any(x.dtype.kind == "f" and x.size for x in leaves)
+        some_complex = any(x.dtype.kind == "c" and x.size for x in leaves)
         found = []
         for m, y in enumerate(outs):
-            rows = []
+
+            def pulled(g: Any, m: int = m) -> tuple[Any, ...]:
+                return pullback(rebuild(iter([*zeros[:m], g, *zeros[m + 1 :]])))
+
+            rows: list[list[Any]] = []
             for j in range(y.size if y.dtype.kind in "fc" else 0):
                 basis = np.zeros(y.size, y.dtype)
                 basis[j] = 1
-                seeds = [*zeros[:m], basis.reshape(y.shape), *zeros[m + 1 :]]
-                # The pullback is the conjugate transpose; its conjugate is a row of the Jacobian.
-                rows.append([np.conj(c) if c.dtype.kind == "c" else c for c in pullback(rebuild(iter(seeds)))])
-            found.append(
-                given.gather([assembled([r[k] for r in rows], y, x, last=False) for k, x in enumerate(given.leaves)])
-            )
+                basis = basis.reshape(y.shape)
+                # The pullback is the conjugate transpose; its conjugate is a row of the Jacobian. By a real argument
+                # only the real part of that comes back, so that the imaginary part takes a sweep of its own.
+                row = [np.conj(c) if c.dtype.kind == "c" else c for c in pulled(basis)]
+                if some_real and y.dtype.kind == "c":
+                    imaginary = pulled(basis * y.dtype.type(1j))
+                    row = [c if c.dtype.kind == "c" else c + 1j * i for c, i in zip(row, imaginary, strict=True)]
+                rows.append(row)
+            blocks = [assembled([r[k] for r in rows], y, x, last=False) for k, x in enumerate(leaves)]
+            if some_complex and rows:
+                w = probe(y)
+                turned = pulled(w * 1j) if y.dtype.kind == "c" else [None] * len(leaves)
+                for block, c, x in zip(blocks, turned, leaves, strict=True):
+                    if x.dtype.kind == "c":
+                        matrix = np.reshape(raw(block), (y.size, x.size))
+                        # A real result that depends on a complex argument is not holomorphic.
+                        back = 0.0 if c is None else np.ravel(np.conj(raw(c)))
+                        ensure_holomorphic("jacrev", back + 1j * (np.ravel(w) @ matrix), [matrix], 0)
+            found.append(given.gather(blocks))
         return rebuild(iter(found))
 
     return named("jacrev", f, call)
+
+
+def probe(x: Tensor) -> Any:
+    """A direction with no zeros, in the shape and dtype of ``x``."""
+    return np.random.default_rng(0).uniform(0.5, 1.5, x.shape).astype(x.dtype)
+
+
+def ensure_holomorphic(name: str, difference: Any, matrices: list[Any], axis: int) -> None:
+    """Refuse a difference between the derivatives along v and along i v that is more than rounding."""
+    eps = max(np.finfo(m.dtype).eps for m in matrices)
+    with np.errstate(all="ignore"):
+        sizes = sum(np.sum(np.abs(m), axis) for m in matrices)
+        largest = max((np.max(np.abs(m), initial=0.0) for m in matrices), default=0.0)
+        wrong = np.any(np.abs(difference) > eps**0.5 * sizes + 100 * eps * largest)
+    if wrong:
+        raise TypeError(
+            f"{name}: the function is not holomorphic in its complex argument, so that no one matrix is its "
+            "derivative: differentiate by real and imaginary part, jacobian(lambda a, b: f(a + 1j * b), (0, 1)); "
+            "or take products with jvp and vjp; a real scalar result has a gradient, grad(f)"
+        )
 
 
 def assembled(parts: list[Any], y: Tensor, x: Tensor, last: bool) -> Any:
     """Columns (``last``) or rows of a Jacobian as one array of y's shape followed by x's."""
     shape = (*y.shape, *x.shape)
     if not parts:
-        from dualtape.core.tensor import tensor
-
         return tensor(np.zeros(shape, np.result_type(y.dtype, x.dtype)))
     if not last:
         return np.reshape(np.stack(parts), shape)
@@ -132,10 +186,11 @@ def jacobian(
         explain: whether the function returns a pair, the Jacobian and the choice of mode with its reason.
 
     Returns:
-        A function with the arguments of ``f``; its result is shaped as that of ``jacfwd``.
+        A function with the arguments of ``f``; its result is that of ``jacfwd``.
 
     Raises:
         ValueError: for an unknown mode.
+        TypeError: if ``f`` is not holomorphic in a complex argument.
 
     Example:
         >>> import numpy as np, dualtape as dt
@@ -154,8 +209,11 @@ def jacobian(
             inputs = sum(x.size for x in given.leaves)
             outs, _ = flatten(f(*args, **kwargs))
             outputs = sum(int(np.size(y)) if np.ndim(y) or np.size(y) else 0 for y in outs)
-            choice = "forward" if inputs <= outputs else "reverse"
-            reason = f"{inputs} input and {outputs} output elements"
+            sweeps = outputs
+            if any(x.dtype.kind == "f" for x in given.leaves):
+                sweeps += sum(int(np.size(y)) for y in outs if np.iscomplexobj(y))
+            choice = "forward" if inputs <= sweeps else "reverse"
+            reason = f"{inputs} input and {outputs} output elements" + (", complex" if sweeps > outputs else "")
         result = (jacfwd if choice == "forward" else jacrev)(f, argnums)(*args, **kwargs)
         return (result, f"{choice} mode: {reason}") if explain else result
 
@@ -172,6 +230,9 @@ def hessian(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
     Returns:
         A function with the arguments of ``f``; its result has the shape of the argument twice (for a tuple of
         argnums, a tuple of tuples of blocks).
+
+    Raises:
+        TypeError: if the gradient is not holomorphic in a complex argument; ``hvp`` takes any.
 
     Example:
         >>> import numpy as np, dualtape as dt
