@@ -21,7 +21,7 @@ from dualtape.core.table import ROWS, TABLE, Row
 from dualtape.core.tensor import Operand, Tensor, operand, read_only
 
 # What rules read that is no keyword of the kernel.
-RESERVED = (*OPERANDS, "out", "shape", "dtype")
+RESERVED = (*OPERANDS, "out", "shape", "dtype", "out_shape", "out_dtype")
 
 # The rows registered here, each with the module and the name of its kernel if these tell it from all others.
 OWN: dict[str, tuple[Row, tuple[str, str] | None]] = {}

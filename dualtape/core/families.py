@@ -829,13 +829,14 @@ class General(Row):
 
     A reverse rule is ``vjp(g, ...)``, a forward rule ``jvp(t, ...)``; the forward contributions are summed.
     What follows in the signature is what the rule reads: ``x``, ``y``, ``z`` operands; ``out`` the result (a
-    tuple, if several); ``shape`` and ``dtype`` of the operand the rule belongs to; or a keyword by its name.
+    tuple, if several); ``shape`` and ``dtype`` of the operand the rule belongs to, ``out_shape`` and ``out_dtype``
+    of the (first) result; or a keyword by its name.
     Of several results, ``g`` is a tuple with None for those without a cotangent, and ``jvp`` returns a tuple.
 
     Entry: row, identities, identities of all results (if several), kept nodes, (shape, dtype) per operand, params.
     """
 
-    __slots__ = ("jvps", "needs", "selects", "vjps")
+    __slots__ = ("jvps", "needs", "reads_result_type", "selects", "vjps")
 
     def __init__(
         self, name: str, kernel: Any, jvps: Sequence[Rule], vjps: Sequence[Rule], outputs: int, selects: bool
@@ -846,6 +847,8 @@ class General(Row):
         self.jvps = [(rule, reads(rule)[1:]) for rule in jvps]
         self.vjps = [(rule, reads(rule)[1:]) for rule in vjps]
         self.selects = selects
+        named = {name for _, names in (*self.jvps, *self.vjps) for name in names}
+        self.reads_result_type = not named.isdisjoint(("out_shape", "out_dtype"))
         # For each operand, the slots its two rules read: operands by position, -1 for the result.
         self.needs = [
             {OPERANDS.index(n) if n != "out" else -1 for n in (*fwd[1], *rev[1]) if n in (*OPERANDS, "out")}
@@ -859,6 +862,8 @@ class General(Row):
         likes = tuple(
             [(a.value.shape, a.value.dtype) if i else None for i, a in zip(ids, operands, strict=True)]
         )
+        if self.reads_result_type:
+            params = {**params, "out_shape": outs[0].value.shape, "out_dtype": outs[0].value.dtype}
         out_ids = tuple([out.id for out in outs]) if self.outputs > 1 else None
         return self, ids, out_ids, kept, likes, params
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 from threading import Lock
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -13,6 +14,27 @@ SMALLEST, LARGEST, RESERVE = 2**16, 2**24, 6
 
 _reserve: list[np.ndarray[Any, Any]] = []
 _lock = Lock()
+# Arrays and their latest copies, while both live.
+_recent: list[tuple[Any, Any]] = []
+
+
+def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy of ``a`` that is never written to: the latest one, if somebody still holds it and ``a`` has not changed.
+
+    A loop that uses one constant matrix in every step then keeps one copy of it and not one a step.
+    """
+    if a.nbytes < SMALLEST:
+        return a.copy()
+    for original, copy in _recent:
+        if original() is a:
+            c = copy()
+            if c is not None and c.shape == a.shape and c.dtype == a.dtype and np.array_equal(c, a):
+                return c  # type: ignore[no-any-return]
+    c = copied(a)
+    _recent.append((ref(a), ref(c)))
+    if len(_recent) > 32:
+        _recent[:] = [(o, k) for o, k in _recent[-16:] if o() is not None and k() is not None]
+    return c
 
 
 def copied(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.memory import copied
+from dualtape.core.memory import copied_once
 from dualtape.core.table import ROWS, TABLE
 
 new = object.__new__
@@ -99,7 +99,7 @@ class Operand:
             >>> dt.constant([1.0, 2.0]).numpy()
             array([1., 2.])
         """
-        return read_only(self._value())
+        return read_only(self._read()._node.value)
 
     def ref(self) -> Reference:
         """A hashable stand-in for this object (``==`` on Tensors is elementwise); ``deref()`` gives it back."""
@@ -450,9 +450,9 @@ def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     base: Any = value
     while isinstance(base, np.ndarray):
         if base.flags.writeable:
-            return copied(value)
+            return copied_once(value)
         base = base.base
-    return value if base is None else copied(value)
+    return value if base is None else copied_once(value)
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:

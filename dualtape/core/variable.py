@@ -55,8 +55,6 @@ class Variable(Operand):
             raise ValueError(f"a value of shape {shape} cannot be assigned to {self.name!r} of shape {self._shape}")
 
     def _value(self) -> Any:
-        for r in STACK.get():
-            r.access(self)
         return self._node.value
 
     def _read(self) -> Tensor:
@@ -85,7 +83,7 @@ class Variable(Operand):
             ValueError: for a value of another shape.
         """
         new = constant(value)._node.value if not isinstance(value, Operand) else value._value()
-        self._value()
+        self._read()  # tapes watch what is assigned to
         self._check(new.shape)
         dtype = self._node.value.dtype
         if new.dtype != dtype:

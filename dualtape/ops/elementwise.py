@@ -364,8 +364,8 @@ select = general(
     lambda x, y, condition: np.where(condition, x, y),
     name="select",
     jvp=(
-        lambda t, condition, out: np.where(condition, t, np.zeros_like(raw(out))),
-        lambda t, condition, out: np.where(condition, np.zeros_like(raw(out)), t),
+        lambda t, condition, out_shape, out_dtype: np.where(condition, t, np.zeros(out_shape, out_dtype)),
+        lambda t, condition, out_shape, out_dtype: np.where(condition, np.zeros(out_shape, out_dtype), t),
     ),
     vjp=(
         lambda g, condition, shape: spread_mask(g, condition, True, shape),
