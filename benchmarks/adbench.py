@@ -87,15 +87,15 @@ def mixture(file: str = "", d: int = 0, k: int = 0, n: int = 0) -> Problem:
         found = gmm.load(file)
     else:
         rng = np.random.default_rng(6)
-        shapes = [(n, d), (k,), (k, d), (k, d * (d + 1) // 2)]
-        found = gmm.Mixture(*(rng.standard_normal(shape) for shape in shapes), 1.0, 0)
+        points, alphas, means = rng.standard_normal((n, d)), rng.standard_normal(k), rng.standard_normal((k, d))
+        found = gmm.Mixture(points, alphas, means, rng.standard_normal((k, d * (d + 1) // 2)), 1.0, 0)
     (n, d), k = found.points.shape, len(found.alphas)
     wishart = d + found.m + 1
     constant = -n * d / 2 * np.log(2 * np.pi) - k * (
         wishart * d * (np.log(found.gamma) - np.log(2) / 2) - float(multigammaln(wishart / 2, d))
     )
-    points = np.concatenate([found.points.T, np.ones((1, n))])
-    data = (points, triangle(d), np.zeros((k, 1)), found.gamma, found.m, float(constant))
+    columns = np.concatenate([found.points.T, np.ones((1, n))])
+    data = (columns, triangle(d), np.zeros((k, 1)), found.gamma, found.m, float(constant))
     return Problem(mixture_value, (found.alphas, found.means, found.factors), data, mixture_hand)
 
 

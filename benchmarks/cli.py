@@ -85,8 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = environment.record()
     about["libraries"] = {peer.name: peer.version for peer in others}
     about["config"] = {"threads": threads, "quick": options.quick, "processor_time": options.processor_time}
+    # The variables with which glibc keeps freed pages, where they are set: they matter as much as the program.
+    about["config"]["malloc"] = {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")}
     names = [peer.name for peer in others]
-    console.table("Time of a derivative over time of the function", *report.brief(rows, names))
+    # Plain, since a table this wide is better cut by the terminal than folded into it.
+    consoles.PlainConsole().table("Time of a derivative over time of the function", *report.brief(rows, names))
     console.say(report.environment_line(about))
     console.say(f"written: {report.write(options.out, rows, names, about)} and benchmarks.json beside it")
     return 0

@@ -46,7 +46,7 @@ def interleaved(
     limit: float = 20.0,
     now: Clock = time.perf_counter,
 ) -> dict[str, Timing]:
-    """Time calls in turns: f, g, f, g, ..., until so many rounds are done or so many seconds have passed.
+    """Time calls in turns: f, g, f, g, ..., until so many rounds are done or, after three, so many seconds have passed.
 
     `now` may be `time.process_time`, which other programs on the machine disturb less; it adds up all threads.
     What is there before the clock starts is set aside from the collector, or a large library that is merely imported
@@ -58,10 +58,10 @@ def interleaved(
         start = time.perf_counter()
         repeats = {name: enough(call, least, now) for name, call in calls.items()}
         found: dict[str, list[float]] = {name: [] for name in calls}
-        for _ in range(rounds):
+        for done in range(1, rounds + 1):
             for name, call in calls.items():
                 found[name].append(sample(call, repeats[name], now) / repeats[name])
-            if time.perf_counter() - start > limit:
+            if done >= 3 and time.perf_counter() - start > limit:
                 break
     finally:
         gc.unfreeze()

@@ -163,7 +163,7 @@ class Jax(Peer):
 
         if problem.derivative == "gradient":
             call = jax.jit(jax.value_and_grad(f, argnums=every))
-            return lambda: jax.block_until_ready(call(arrays, *args))[1]  # type: ignore[no-any-return]
+            return lambda: jax.block_until_ready(call(arrays, *args))[1]
         if problem.derivative == "hessian":
             call = jax.jit(jax.hessian(f, argnums=1))
         elif problem.derivative == "hvp":
@@ -177,7 +177,7 @@ class Jax(Peer):
                 return tuple(g for c in cotangents for g in pullback(c))
 
             several = jax.jit(sweeps)
-            return lambda: jax.block_until_ready(several(arrays, *args))  # type: ignore[no-any-return]
+            return lambda: jax.block_until_ready(several(arrays, *args))
         return lambda: (jax.block_until_ready(call(arrays, *args)),)
 
 
@@ -232,7 +232,7 @@ class Casadi(Peer):
         else:
             call = casadi.Function("derivative", [x], [y, casadi.gradient(y, x)])
         value = problem.args[0]
-        return lambda: call(value)[1:]  # type: ignore[no-any-return]
+        return lambda: call(value)[1:]
 
     def numpy(self, x: Any) -> Any:
         return np.asarray(x).ravel()

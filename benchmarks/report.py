@@ -22,6 +22,8 @@ def times(value: float | None) -> str:
     """A ratio."""
     if value is None:
         return "-"
+    if value < 0.1:
+        return f"{value:.1g}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 

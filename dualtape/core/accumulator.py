@@ -9,7 +9,7 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.memory import copied
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.structure import flatten
+from dualtape.core.structure import flatten, is_leaf
 from dualtape.core.table import Row
 from dualtape.core.tape import wants_zero
 from dualtape.core.tensor import Node, Operand, Tensor, constant, new_id, tensor
@@ -160,17 +160,25 @@ class ForwardAccumulator:
         return t if t.__class__ is Tensor else tensor(t)
 
 
-def match_structure(primals: Any, tangents: Any, count: int) -> list[Any]:
-    """The tangents as a list, one for each primal."""
-    if count == 1 and isinstance(primals, Operand):
-        return [tangents]
-    if isinstance(primals, (list, tuple)) and isinstance(tangents, (list, tuple)) and len(primals) == len(tangents):
-        return [t for p, s in zip(primals, tangents, strict=True) for t in match_structure(p, s, len(flatten(p)[0]))]
-    if isinstance(primals, dict) and isinstance(tangents, dict) and primals.keys() == tangents.keys():
-        return [t for k in primals for t in match_structure(primals[k], tangents[k], len(flatten(primals[k])[0]))]
-    leaves, _ = flatten(tangents)
+def match_structure(like: Any, given: Any, count: int) -> list[Any]:
+    """The leaves of ``given``, one for each of the ``count`` leaves of ``like``.
+
+    Raises:
+        ValueError: if the two are not built alike.
+    """
+    if count == 1 and is_leaf(like):
+        return [given]
+    if isinstance(like, (list, tuple)) and isinstance(given, (list, tuple)):
+        if len(like) != len(given):
+            raise ValueError(f"{len(given)} entries where there are {len(like)} values")
+        return [t for p, s in zip(like, given, strict=True) for t in match_structure(p, s, len(flatten(p)[0]))]
+    if isinstance(like, dict) and isinstance(given, dict):
+        if like.keys() != given.keys():
+            raise ValueError(f"keys {sorted(map(str, given))} where the values have {sorted(map(str, like))}")
+        return [t for k in like for t in match_structure(like[k], given[k], len(flatten(like[k])[0]))]
+    leaves, _ = flatten(given)
     if len(leaves) != count:
-        raise ValueError(f"{count} primals and {len(leaves)} tangents: one tangent is needed for each primal")
+        raise ValueError(f"{len(leaves)} entries where there are {count} values: one is needed for each")
     return leaves
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.cotangents import cast_back, fit, fitted, guarded, stretched
 from dualtape.core.recorders import STACK, is_tracked
-from dualtape.core.table import Row, add_row, register
+from dualtape.core.table import TABLE, Row, add_row, register
 from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
 
 stack_now = STACK.get
@@ -150,14 +150,19 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
             d = rule(kept)
         else:
             d = partial_of(rule, kept, raw)
-        if d.__class__ is ndarray and d.size > LARGE and not chooses and reusable(d, g) and getrefcount(d) == 2:
-            c = np.multiply(g, d, out=d)  # the partial is nobody else's: no memory for the product
-        elif d.__class__ is Tensor:
-            c = d.conjugate() * g  # the Tensor first, so that Python and not NumPy finds the product
+        careful = cotangents.masked or (singular and kept.__class__ not in PLAIN)
+        if not raw and (d.__class__ is Tensor or g.__class__ is Tensor):
+            if careful:
+                c = TABLE["zero_wins"](g, d.conjugate())
+            else:  # a Tensor first, so that Python and not NumPy finds the product
+                c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
         else:
-            c = g * d.conjugate()  # free on real arrays
-        if cotangents.masked or (singular and kept.__class__ not in PLAIN):
-            c = guarded(g, c)
+            if d.__class__ is ndarray and d.size > LARGE and not chooses and reusable(d, g) and getrefcount(d) == 2:
+                c = np.multiply(g, d, out=d)  # the partial is nobody else's: no memory for the product
+            else:
+                c = g * d.conjugate()  # free on real arrays
+            if careful:
+                c = guarded(g, c)
         if chooses:
             c = guarded(d, c)
             cotangents.masked = True
@@ -239,7 +244,9 @@ class Side(Row):
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
                 d = partial_of(self.partial, kept, raw)
-                return guarded(t, d * t if d.__class__ is Tensor else t * d)
+                if d.__class__ is Tensor or t.__class__ is Tensor:
+                    return TABLE["zero_wins"](t, d)
+                return guarded(t, t * d)
         if raw and kept.__class__ is Node:
             d = self.partial(kept.value)
         else:
@@ -320,7 +327,12 @@ class Binary(Row):
         if t is not None:
             if by_y.partial != 1:
                 t = by_y.along(t, by_y.keep(nodes), raw)
-            s = t if s is None else s + t
+            if s is None:
+                s = t
+            elif by_x.pick is not None and s.__class__ is ndarray and s.size > LARGE and reusable(s, t):
+                s += t  # the first product is nobody else's
+            else:
+                s = s + t
         value = outs[0].value
         if s.dtype is value.dtype and s.shape == value.shape:
             return s
@@ -482,7 +494,9 @@ def binary_call(row: Binary, kernel: Any) -> Any:
             b = v = y
             j = 0
         if not (i or j):
-            return fresh(kernel(np.asarray(u), v))
+            if u.__class__ in PLAIN and v.__class__ in PLAIN:
+                u = np.asarray(u)  # NumPy's arithmetic, also for two Python numbers
+            return fresh(kernel(u, v))
         out = new(Node)
         out.value = value = kernel(u, v)
         if value.__class__ is complex:  # what Python makes of complex * np.float64

@@ -21,11 +21,13 @@ class Recorder:
     tracks, so recording asks it one question. ``None`` marks a recorder that works through ``see``.
     """
 
-    __slots__ = ("entries", "live")
+    __slots__ = ("entries", "live", "sealed")
 
     def __init__(self, entries: dict[int, Any] | None) -> None:
         self.entries = entries
         self.live = True
+        # Whether its sources are handles of its own, that nobody else has and nobody may write into.
+        self.sealed = False
 
     def tracks(self, node: Any) -> bool:
         """Whether this recorder follows the derivative of ``node``."""

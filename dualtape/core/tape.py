@@ -37,6 +37,7 @@ class TapeRecorder(Recorder):
         self.variables = variables
         self.cuts = cuts
         self.watches = watches
+        self.sealed = variables is None
 
     def access(self, variable: Variable) -> None:
         if self.live and self.watches and variable.trainable:
@@ -99,6 +100,7 @@ class GradientTape:
     def __enter__(self) -> Self:
         if self._recorder is not None:
             raise ValueError("this tape is already recording; leave it before entering it again")
+        self._spent = False  # what a spent tape held is gone: it starts afresh
         self._recorder = TapeRecorder(self._entries, self._variables, self._cuts, self._watches)
         recorders.push(self._recorder)
         return self
@@ -230,8 +232,8 @@ class GradientTape:
                 raise TypeError(f"a source of a gradient is a Tensor or Variable, not {type(source).__name__}")
         if not self._persistent:
             self._stop()
-            self._spent = True
         cotangents = seeds(targets, output_gradients)
+        self._spent = not self._persistent
         ids = [identity(s) for s in found]
         everything = all(i in ids for i, e in self._entries.items() if e is None)
         result = sweep(self._entries, cotangents, ids, not self._persistent, everything)

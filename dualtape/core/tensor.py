@@ -384,7 +384,7 @@ class Tensor(Operand):
         return wrap(self._node)
 
     def __reduce__(self) -> Any:
-        return constant, (np.asarray(self._node.value),)
+        return constant, (np.asarray(self._leave("pickling")),)
 
 
 def called_from() -> str:

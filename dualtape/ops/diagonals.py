@@ -10,6 +10,7 @@ from dualtape.core import costs
 from dualtape.core.families import linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, operand
+from dualtape.core.views import Kind, link_if_shared, read_only
 from dualtape.ops.indexing import as_tensor
 
 
@@ -96,7 +97,11 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         Tensor([1., 4.])
     """
     x, axes = plane(x, axis1, axis2, "diagonal")
-    return diagonal_row(x, offset=int(offset), axes=axes)
+    arg = {"offset": int(offset), "axes": axes}
+    return link_if_shared(diagonal_row(x, **arg), x, DIAGONAL, arg)
+
+
+DIAGONAL = Kind(lambda owner, arg: diagonal_row(owner, **arg), read_only)
 
 
 def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
+from dualtape.core.cotangents import guarded
 from dualtape.core.families import elementwise, general, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
@@ -32,6 +33,17 @@ DOUBLE = cost(1, nonlinear=2)
 add = elementwise(operator.add, 1, 1, name="add", functions=[np.add], work=SUM)
 subtract = elementwise(operator.sub, 1, -1, name="subtract", functions=[np.subtract], work=SUM)
 multiply = elementwise(operator.mul, lambda y: y, lambda x: x, name="multiply", functions=[np.multiply], work=PRODUCT)
+# A cotangent or tangent times a partial that may be infinite: 0 where the first factor is 0. Rules under a recorder use
+# it, so that what is recorded holds for other cotangents and tangents too.
+zero_wins = elementwise(
+    lambda x, y: guarded(x, x * y),
+    lambda y: y,
+    lambda x: x,
+    name="zero_wins",
+    functions=["zero_wins"],
+    singular=True,
+    work=PRODUCT,
+)
 divide_row = elementwise(
     operator.truediv, lambda y: 1 / y, lambda out, y: -out / y, name="divide", singular=True, work=PRODUCT
 )
@@ -52,7 +64,14 @@ def divide(x: Any, y: Any) -> Any:
     return divide_row(x, y)
 
 
-divide.reflected = divide_row.reflected  # type: ignore[attr-defined]
+def divided(y: Any, x: Any) -> Any:
+    """x / y with the operands exchanged. One over y has a row that keeps only its result."""
+    if x.__class__ in (float, int) and x == 1 and y.__class__ is Tensor and y.dtype.kind in "fc":
+        return reciprocal(y)
+    return divide_row.reflected(y, x)
+
+
+divide.reflected = divided  # type: ignore[attr-defined]
 register(divide, np.divide, np.true_divide)
 negative = elementwise(np.negative, -1, functions=["neg"], work=cost(1, adds=1))
 positive = elementwise(np.positive, 1, work=costs.moves)

@@ -161,17 +161,22 @@ def getitem(x: Any, index: Any) -> Any:
     out.value = found = value[key]
     out.id = new_id()
     out.tangents = None
+    sealed = False
     stack = stack_now()
     for r in stack:
         known = r.entries
         if known is None:
             r.see(getitem_row, (n,), (out,), {"index": key, "basic": basic}, stack)
         elif n.id in known:
+            if r.sealed and known[n.id] is None:
+                sealed = True
             known[out.id] = (getitem_row, n.id, value.shape, value.dtype, key, basic)
     result = new(Tensor)
     result._node = out
     if basic and found.__class__ is ndarray:
         result._base = x, SLICE, index
+        if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
+            return result
         try:
             views = views_slot(x)
         except AttributeError:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.recorders import is_tracked
 from dualtape.core.table import TABLE
 from dualtape.core.tensor import LATE_FAMILIES, UFUNC_METHODS, Operand, Tensor, operand, raw
 from dualtape.core.tensor import lookup as find
@@ -30,6 +31,9 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     outs = kwargs.pop("out", None)
     for out in outs or ():
         if out is not None and not isinstance(out, Tensor):
+            if not any(followed(x) for x in inputs):  # nothing is lost
+                plain = [x._value() if isinstance(x, Operand) else x for x in inputs]
+                return getattr(ufunc, method)(*plain, out=outs, **kwargs)
             raise TypeError(
                 f"{ufunc.__name__}: a Tensor cannot be written into a {type(out).__name__} (out= or an operator such "
                 "as +=), which would lose its derivative; start from dualtape.zeros_like or dualtape.asarray instead "
@@ -44,6 +48,11 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
         indexing.store(outs[0], result)
         return outs[0]
     return result
+
+
+def followed(x: Any) -> bool:
+    """Whether an active recorder follows the derivative of an operand."""
+    return isinstance(x, Operand) and is_tracked(x._read()._node)
 
 
 def called(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:

@@ -247,8 +247,14 @@ def ties(x: Any, out: Any, axis: Axis) -> Any:
     """The share of each element in an extreme: equal among those that attain it."""
     x, out = np.asarray(raw(x)), raw(out)
     top = np.reshape(out, kept_shape(x.shape, axis))
-    mask = (x == top) | (np.isnan(x) & np.isnan(top)) if x.dtype.kind in "fc" else x == top
-    return (mask / np.add.reduce(mask, axis=axis, keepdims=True, dtype=x.dtype)).astype(x.dtype)
+    mask = x == top
+    if x.dtype.kind in "fc" and np.any(np.isnan(top)):
+        mask |= np.isnan(x) & np.isnan(top)
+    number = np.add.reduce(mask, axis=axis, keepdims=True, dtype=np.intp)
+    share = mask.astype(x.dtype)
+    if number.size and number.max() > 1:
+        share = share / number
+    return share
 
 
 def shared(t: Any, shares: Any) -> Any:

@@ -42,6 +42,9 @@ def value_and_grad(
         ValueError: if the result is not a scalar.
         TypeError: if the result is not real, or an argument is not floating or complex.
 
+    Note:
+        Recorders belong to their thread: what ``f`` hands to other threads is not differentiated.
+
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
