@@ -1,4 +1,7 @@
-"""Rows registered from outside: what kernels and rules return is checked, keywords are those of a function."""
+"""Rows registered from outside: what kernels and rules return is checked, keywords are those of a function.
+
+Length: four tables of what is refused, each with its message.
+"""
 
 from __future__ import annotations
 
