@@ -85,6 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (runner.UnknownExperimentError, store.StoreError, user_function.UserFunctionError) as error:
         console.error(f"error: {error}")
         return 2
+    except KeyboardInterrupt:
+        console.error("interrupted; what was finished is in its folder")
+        return 130
     except OSError as error:
         console.error(f"error: {error.strerror}: {error.filename}")
         return 2

@@ -36,8 +36,9 @@ def resolve(names: Sequence[str]) -> list[str]:
     chosen: list[str] = []
     for name in names:
         if name != "all" and name not in NAMES:
-            (near,) = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.0)
-            raise UnknownExperimentError(f"no experiment is called {name!r}; the nearest name is {near!r}")
+            near = difflib.get_close_matches(name, NAMES, n=1)
+            hint = f"the nearest name is {near[0]!r}" if near else f"there are {', '.join(NAMES)}"
+            raise UnknownExperimentError(f"no experiment is called {name!r}; {hint}")
         chosen += [n for n in (NAMES if name == "all" else (name,)) if n not in chosen]
     return chosen
 
@@ -175,6 +176,8 @@ def _summary(console: Console, outcomes: Sequence[Outcome]) -> None:
             ]
         )
     console.table("Summary", ["experiment", "bars met", "time", "result", "what failed"], rows)
+    if not any(outcome.document and outcome.document["config"]["assert_time"] for outcome in outcomes):
+        console.say("Timings are stored and drawn, not judged: they depend on the machine (--assert-time judges them).")
 
 
 def check(path: Path, console: Console) -> int:
