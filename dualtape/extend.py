@@ -18,7 +18,7 @@ from dualtape.core import costs, recorders
 from dualtape.core.cotangents import cast_back
 from dualtape.core.families import OPERANDS, Binary, General, Linear, Side, partial_pull, publish, reads, several_call
 from dualtape.core.table import ROWS, TABLE, Row
-from dualtape.core.tensor import Operand, Tensor, operand, read_only
+from dualtape.core.tensor import Operand, Tensor, load_late_families, operand, read_only
 
 # What rules read that is no keyword of the kernel.
 RESERVED = (*OPERANDS, "out", "shape", "dtype", "out_shape", "out_dtype")
@@ -168,6 +168,8 @@ def enter(
     row: Row, call: Any, functions: Sequence[Any], doc: str | None, source: tuple[str, str] | None, replace: bool
 ) -> None:
     """Publish a row, in place of an earlier one of the name where that is meant."""
+    if row.name not in ROWS:
+        load_late_families(row.name)  # a name that a family has which is loaded when first used would keep it out then
     old = ROWS.get(row.name)
     keys: list[Any] = []
     if old is not None:

@@ -1,8 +1,13 @@
-"""Rows registered from outside: what kernels and rules return is checked, keywords are those of a function."""
+"""Rows registered from outside: what kernels and rules return is checked, keywords are those of a function.
+
+Length: four tables of what is refused, each with its message.
+"""
 
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +16,7 @@ import pytest
 
 import dualtape as dt
 from dualtape.core.table import ROWS, TABLE
+from dualtape.core.tensor import load_late_families
 from dualtape.extend import operation
 from dualtape.testing import check_grads
 
@@ -20,6 +26,7 @@ X = np.array([0.3, 0.7, -0.2])
 @pytest.fixture(autouse=True)
 def no_row_stays() -> Iterator[None]:
     """What a test registers leaves the table with it."""
+    load_late_families("any")  # or those that a test brings in would leave with it
     rows, table = dict(ROWS), dict(TABLE)
     yield
     for current, before in ((ROWS, rows), (TABLE, table)):
@@ -230,7 +237,7 @@ def test_a_kernel_may_return_its_operand_or_a_view_of_it() -> None:
 
 def test_a_kernel_may_return_python_s_numbers() -> None:
     slope = lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x)  # noqa: E731
-    erf = operation(math.erf, partials=slope)
+    erf = operation(math.erf, partials=slope, name="error function")
     check_grads(erf, (0.3,), method="differences")
     assert erf(np.float32(0.3)).dtype == np.float32 and dt.grad(erf)(np.float32(0.3)).dtype == np.float32
     by_rules = operation(math.erf, name="erf of rules", jvp=lambda t, x: t * slope(x), vjp=lambda g, x: g * slope(x))
@@ -363,6 +370,22 @@ def test_what_is_wrong_is_refused_at_registration(what: str) -> None:
     with pytest.raises(error, match=says):
         register()
     assert rows == ROWS and table == TABLE
+
+
+def test_names_of_families_that_are_loaded_later_are_taken_as_well() -> None:
+    """One that was registered first kept scipy.special out: its functions had no rows then."""
+    code = """
+import math, dualtape as dt
+try:
+    dt.extend.operation(math.erf, partials=0.0)
+except ValueError as error:
+    assert "already a row named 'erf', of dualtape's own" in str(error), error
+else:
+    raise AssertionError("erf was registered")
+import scipy.special
+assert float(dt.grad(scipy.special.erf)(0.0)) > 1
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # ------------------------------------------------------------------ registering again

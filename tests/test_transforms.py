@@ -315,6 +315,11 @@ def test_the_way_out_for_functions_that_are_not_holomorphic() -> None:
     for jac in (dt.jacfwd, dt.jacrev, dt.jacobian):
         by_real, by_imaginary = jac(lambda a, b: np.conj(a + 1j * b), (0, 1))(X, X)
         assert close(by_real, np.eye(3)) and close(by_imaginary, -1j * np.eye(3))
+    real_part = lambda z: np.sum(np.real(z**2))  # noqa: E731
+    with pytest.raises(TypeError, match=r"not holomorphic.*hvp"):
+        dt.hessian(real_part)(X + 1j)
+    assert close(dt.hvp(real_part, X + 1j, X * 1j), X * -2j)
+    assert close(dt.hessian(lambda z: np.sum(np.abs(z) ** 2))(X + 1j), 2 * np.eye(3))
 
 
 def test_jacobian_explains_its_choice() -> None:

@@ -160,7 +160,7 @@ def ensure_holomorphic(name: str, difference: Any, matrices: list[Any], axis: in
         raise TypeError(
             f"{name}: the function is not holomorphic in its complex argument, so that no one matrix is its "
             "derivative: differentiate by real and imaginary part, jacobian(lambda a, b: f(a + 1j * b), (0, 1)); "
-            "or take products with jvp and vjp; a real scalar result has a gradient, grad(f)"
+            "or take products with jvp, vjp or hvp; a real scalar result has a gradient, grad(f)"
         )
 
 
