@@ -10,7 +10,6 @@ introspection, no loops over arguments, one tuple kept per operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from sys import getrefcount
 from types import FunctionType
 from typing import Any
 
@@ -28,8 +27,6 @@ NOTHING: dict[str, Any] = {}
 # The entry under the second and later results of one operation; the first result's entry has the rules.
 LATER = ()
 PLAIN = (float, int)
-# From this size on an allocation costs more than finding out that it can be spared.
-LARGE = 8192
 OPERANDS = ("x", "y", "z")
 
 Rule = Callable[..., Any]
@@ -139,33 +136,15 @@ def numeric_pull(factor: float) -> Rule:
 
 def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
     """The reverse rule of an operand whose partial reads something: cotangent x conjugate partial."""
+    plain = not singular and not chooses
 
     def pull(entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        if singular and cotangents.quiet is None:
-            cotangents.hush()
-        if raw and kept.__class__ is Node:
-            d = rule(kept.value)
-        elif kept.__class__ in PLAIN:
-            d = rule(kept)
+        if plain and raw and kept.__class__ is Node and not cotangents.masked:
+            # One expression, so that NumPy can put a large product where the partial was; conjugate() is free on reals.
+            c = g * rule(kept.value).conjugate()
         else:
-            d = partial_of(rule, kept, raw)
-        careful = cotangents.masked or (singular and kept.__class__ not in PLAIN)
-        if not raw and (d.__class__ is Tensor or g.__class__ is Tensor):
-            if careful:
-                c = TABLE["zero_wins"](g, d.conjugate())
-            else:  # a Tensor first, so that Python and not NumPy finds the product
-                c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
-        else:
-            if d.__class__ is ndarray and d.size > LARGE and not chooses and reusable(d, g) and getrefcount(d) == 2:
-                c = np.multiply(g, d, out=d)  # the partial is nobody else's: no memory for the product
-            else:
-                c = g * d.conjugate()  # free on real arrays
-            if careful:
-                c = guarded(g, c)
-        if chooses:
-            c = guarded(d, c)
-            cotangents.masked = True
+            c = careful(kept, g, cotangents, raw)
         if like is not None:
             c = fitted(c, like)
         if i in cotangents:
@@ -173,13 +152,27 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
         else:
             cotangents[i] = c
 
+    def careful(kept: Any, g: Any, cotangents: Any, raw: bool) -> Any:
+        """The product, under recorders, and where a zero must beat an infinity."""
+        if singular and cotangents.quiet is None:
+            cotangents.hush()
+        number = kept.__class__ in PLAIN
+        d = rule(kept) if number else partial_of(rule, kept, raw)
+        zeros_win = cotangents.masked or (singular and not number)
+        if raw or not (d.__class__ is Tensor or g.__class__ is Tensor):
+            c = g * d.conjugate()
+            if zeros_win:
+                c = guarded(g, c)
+        elif zeros_win:
+            c = TABLE["zero_wins"](g, d.conjugate())
+        else:  # a Tensor first, so that Python and not NumPy finds the product
+            c = d.conjugate() * g if d.__class__ is Tensor else g * d.conjugate()
+        if chooses:
+            c = guarded(d, c)
+            cotangents.masked = True
+        return c
+
     return pull
-
-
-def reusable(d: Any, g: Any) -> bool:
-    """Whether the product of two arrays can be written over the first."""
-    alike = g.__class__ is ndarray and d.dtype == g.dtype and d.shape == g.shape
-    return alike and d.dtype.kind == "f" and d.flags.owndata
 
 
 def partial_of(rule: Rule, kept: Any, raw: bool) -> Any:
@@ -199,7 +192,7 @@ class Side(Row):
     beats an infinite partial in rows marked ``singular``, and in all rows below one that selects elements.
     """
 
-    __slots__ = ("chooses", "partial", "pick", "pull", "singular")
+    __slots__ = ("chooses", "partial", "pick", "plain", "pull", "singular")
 
     def __init__(
         self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool
@@ -210,6 +203,7 @@ class Side(Row):
         self.partial: Any = partial
         self.singular = singular
         self.chooses = chooses
+        self.plain = not singular and not chooses
         if callable(partial):
             slots = {n: k for k, n in enumerate(OPERANDS[:operands])} | {"out": operands}
             try:
@@ -241,22 +235,16 @@ class Side(Row):
         """Tangent x partial."""
         if self.pick is None:
             return t if self.partial == 1 else t * self.partial
+        if self.plain and raw and kept.__class__ is Node:
+            return t * self.partial(kept.value)
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
                 d = partial_of(self.partial, kept, raw)
                 if d.__class__ is Tensor or t.__class__ is Tensor:
                     return TABLE["zero_wins"](t, d)
                 return guarded(t, t * d)
-        if raw and kept.__class__ is Node:
-            d = self.partial(kept.value)
-        else:
-            d = partial_of(self.partial, kept, raw)
-        if d.__class__ is Tensor:
-            s = d * t
-        elif d.__class__ is ndarray and d.size > LARGE and not self.chooses and reusable(d, t) and getrefcount(d) == 2:
-            s = np.multiply(t, d, out=d)
-        else:
-            s = t * d
+        d = partial_of(self.partial, kept, raw)
+        s = d * t if d.__class__ is Tensor else t * d
         return guarded(d, s) if self.chooses else s
 
     def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
@@ -322,17 +310,12 @@ class Binary(Row):
         nodes = (*operands, *outs)
         s, t = tangents
         by_x, by_y = self.sides
-        if s is not None and by_x.partial != 1:
+        if t is None:
             s = by_x.along(s, by_x.keep(nodes), raw)
-        if t is not None:
-            if by_y.partial != 1:
-                t = by_y.along(t, by_y.keep(nodes), raw)
-            if s is None:
-                s = t
-            elif by_x.pick is not None and s.__class__ is ndarray and s.size > LARGE and reusable(s, t):
-                s += t  # the first product is nobody else's
-            else:
-                s = s + t
+        elif s is None:
+            s = by_y.along(t, by_y.keep(nodes), raw)
+        else:  # one expression: NumPy adds large products in place
+            s = by_x.along(s, by_x.keep(nodes), raw) + by_y.along(t, by_y.keep(nodes), raw)
         value = outs[0].value
         if s.dtype is value.dtype and s.shape == value.shape:
             return s
