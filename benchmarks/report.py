@@ -29,12 +29,24 @@ def times(value: float | None) -> str:
 
 def megabytes(count: int | None) -> str:
     """Bytes in millions."""
-    return "-" if count is None else f"{count / 1e6:.3g}"
+    if count is None:
+        return "-"
+    return f"{count / 1e6:.0f}" if count >= 1e8 else f"{count / 1e6:.2g}"
 
 
 def cells(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """The heads and cells of the table. Times are ratios of minima to the function in plain NumPy."""
-    heads = ["problem", "function", "by hand", "dualtape", *peers, "jvp / gradient", "peak MB", "by hand", "tape MB"]
+    heads = [
+        "problem",
+        "function",
+        "by hand",
+        "dualtape",
+        *peers,
+        "jvp / gradient",
+        "peak MB",
+        "peak by hand",
+        "tape MB",
+    ]
     body = [
         [
             row["title"],
