@@ -289,12 +289,14 @@ class Binary(Row):
         if i:
             v = x.value
             like = None if v.dtype is dtype and v.shape == shape else fit(v, value)
-            e = (by_x, i, like, by_x.keep(nodes))
+            pick = by_x.pick
+            e = (by_x, i, like, nodes[pick] if pick.__class__ is int else by_x.keep(nodes))
             if not j:
                 return e
         v = y.value
         like = None if v.dtype is dtype and v.shape == shape else fit(v, value)
-        f = (by_y, j, like, by_y.keep(nodes))
+        pick = by_y.pick
+        f = (by_y, j, like, nodes[pick] if pick.__class__ is int else by_y.keep(nodes))
         return (self, e, f) if i else f
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
@@ -449,19 +451,16 @@ def binary_call(row: Binary, kernel: Any) -> Any:
     with_number = [with_constant(row, kernel, k) for k in (0, 1)]
     tensor_first, number_first = with_number
 
+    def reflected(y: Any, x: Any) -> Tensor:
+        if x.__class__ in PLAIN and y.__class__ is Tensor:
+            return number_first(y, x)
+        return call(x, y)
+
     def call(x: Any, y: Any) -> Tensor:
         if y.__class__ in PLAIN and x.__class__ is Tensor:
             return tensor_first(x, y)
         if x.__class__ in PLAIN and y.__class__ is Tensor:
             return number_first(y, x)
-        return pair(x, y)
-
-    def reflected(y: Any, x: Any) -> Tensor:
-        if x.__class__ in PLAIN and y.__class__ is Tensor:
-            return number_first(y, x)
-        return pair(x, y)
-
-    def pair(x: Any, y: Any) -> Tensor:
         a: Any = x
         b: Any = y
         if x.__class__ is Tensor or (x.__class__ not in PLAIN and (x := operand(x)).__class__ is Tensor):

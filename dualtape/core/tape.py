@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
@@ -315,15 +315,21 @@ def sweep(
     # Sources that were themselves computed: their cotangent is complete when the walk reaches them, and is passed on.
     computed = [i for i in sources if entries.get(i) is not None]
     kept: dict[int, Any] = {}
-    steps = None if consume else list(entries.items())
-    take, left = (entries.popitem, entries) if steps is None else (steps.pop, steps)
     pop = cotangents.pop
     try:
-        while left:
-            i, e = take()
+        if consume and not computed and needed is None:  # the plain gradient: nothing to look out for
+            take = entries.popitem
+            while entries:
+                i, e = take()
+                if e:
+                    g = pop(i, None)
+                    if g is not None or e[0].outputs > 1:
+                        e[0].pull(e, g, cotangents, raw)
+            return [cotangents.get(i) for i in sources]
+        for i, e in drained(entries) if consume else reversed(list(entries.items())):
             if e is None:
                 continue
-            if computed and i in computed and i in cotangents:
+            if i in computed and i in cotangents:
                 kept[i] = cotangents[i]
                 cotangents.owned.discard(i)
             if not e:
@@ -339,6 +345,12 @@ def sweep(
     finally:
         cotangents.close()
     return [kept[i] if i in kept else cotangents.get(i) for i in sources]
+
+
+def drained(entries: Entries) -> Iterator[tuple[int, Any]]:
+    """The entries from the last to the first, each let go of as it is passed."""
+    while entries:
+        yield entries.popitem()
 
 
 def dependants(entries: Entries, sources: Iterable[int]) -> set[int]:

@@ -149,7 +149,8 @@ def sum(
         >>> dt.sum(dt.constant([[1.0, 2.0], [3.0, 4.0]]), axis=0)
         Tensor([4., 6.])
     """
-    no_out("sum", out)
+    if out is not None:
+        no_out("sum", out)
     if axis is None and dtype is None and initial is None and where is True and isinstance(x, Operand):
         return sum_row(x, axis=None, keepdims=keepdims is True)
     return reduction(sum_row, x, axis, dtype, keepdims, initial, where, "sum")
