@@ -143,6 +143,8 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
         if plain and raw and kept.__class__ is Node and not cotangents.masked:
             # One expression, so that NumPy can put a large product where the partial was; conjugate() is free on reals.
             c = g * rule(kept.value).conjugate()
+        elif kept.__class__ in PLAIN and not cotangents.masked:
+            c = g * rule(kept)
         else:
             c = careful(kept, g, cotangents, raw)
         if like is not None:
@@ -156,9 +158,8 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
         """The product, under recorders, and where a zero must beat an infinity."""
         if singular and cotangents.quiet is None:
             cotangents.hush()
-        number = kept.__class__ in PLAIN
-        d = rule(kept) if number else partial_of(rule, kept, raw)
-        zeros_win = cotangents.masked or (singular and not number)
+        d = partial_of(rule, kept, raw)
+        zeros_win = cotangents.masked or singular
         if raw or not (d.__class__ is Tensor or g.__class__ is Tensor):
             c = g * d.conjugate()
             if zeros_win:
@@ -250,7 +251,7 @@ class Side(Row):
     def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
         out = outs[0]
         pick = self.pick
-        kept = None if pick is None else out if pick == 1 else self.keep((operands[0], out))
+        kept = operands[0] if pick == 0 else out if pick == 1 else self.keep((operands[0], out))
         s = self.along(tangents[0], kept, raw)
         value = out.value
         return s if s.dtype is value.dtype else stretched(s, value.shape, value.dtype)
@@ -312,12 +313,14 @@ class Binary(Row):
         nodes = (*operands, *outs)
         s, t = tangents
         by_x, by_y = self.sides
+        kept_x = nodes[by_x.pick] if by_x.pick.__class__ is int else by_x.keep(nodes)
+        kept_y = nodes[by_y.pick] if by_y.pick.__class__ is int else by_y.keep(nodes)
         if t is None:
-            s = by_x.along(s, by_x.keep(nodes), raw)
+            s = by_x.along(s, kept_x, raw)
         elif s is None:
-            s = by_y.along(t, by_y.keep(nodes), raw)
+            s = by_y.along(t, kept_y, raw)
         else:  # one expression: NumPy adds large products in place
-            s = by_x.along(s, by_x.keep(nodes), raw) + by_y.along(t, by_y.keep(nodes), raw)
+            s = by_x.along(s, kept_x, raw) + by_y.along(t, kept_y, raw)
         value = outs[0].value
         if s.dtype is value.dtype and s.shape == value.shape:
             return s
