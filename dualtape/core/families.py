@@ -291,13 +291,13 @@ class Binary(Row):
             v = x.value
             like = None if v.dtype is dtype and v.shape == shape else fit(v, value)
             pick = by_x.pick
-            e = (by_x, i, like, nodes[pick] if pick.__class__ is int else by_x.keep(nodes))
+            e = (by_x, i, like, nodes[pick] if pick.__class__ is int else None if pick is None else by_x.keep(nodes))
             if not j:
                 return e
         v = y.value
         like = None if v.dtype is dtype and v.shape == shape else fit(v, value)
         pick = by_y.pick
-        f = (by_y, j, like, nodes[pick] if pick.__class__ is int else by_y.keep(nodes))
+        f = (by_y, j, like, nodes[pick] if pick.__class__ is int else None if pick is None else by_y.keep(nodes))
         return (self, e, f) if i else f
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
@@ -313,8 +313,10 @@ class Binary(Row):
         nodes = (*operands, *outs)
         s, t = tangents
         by_x, by_y = self.sides
-        kept_x = nodes[by_x.pick] if by_x.pick.__class__ is int else by_x.keep(nodes)
-        kept_y = nodes[by_y.pick] if by_y.pick.__class__ is int else by_y.keep(nodes)
+        pick = by_x.pick
+        kept_x = nodes[pick] if pick.__class__ is int else None if pick is None else by_x.keep(nodes)
+        pick = by_y.pick
+        kept_y = nodes[pick] if pick.__class__ is int else None if pick is None else by_y.keep(nodes)
         if t is None:
             s = by_x.along(s, kept_x, raw)
         elif s is None:

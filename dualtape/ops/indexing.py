@@ -88,7 +88,8 @@ class Getitem(Linear):
             c = scatter(g, index=index, basic=basic, to=shape)
             if before is None:
                 cotangents.owned.add(i)
-            cotangents.add(i, cast_back(c, dtype))
+            plain = c._node.value if c.__class__ is Tensor else c
+            cotangents.add(i, c if plain.dtype is dtype else cast_back(c, dtype))
             return
         if g.dtype is not dtype:
             g = cast_back(g, dtype)

@@ -75,9 +75,11 @@ ONE_LEAF: list[tuple[Rebuild, int]] = [(next, 1)]
 
 def sources(name: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> Sources:
     """Make Tensors of the arguments that ``argnums`` names."""
-    if argnums == 0 and len(args) == 1 and args[0].__class__ is np.ndarray:  # the common case, without its cost
-        x = source(args[0], name, 0)
-        return Sources((x,), [x], ONE_LEAF, True)
+    if len(args) == 1 and args[0].__class__ is np.ndarray:  # the common case, without its cost
+        one = argnums.__class__ is int and argnums == 0
+        if one or argnums == range(1):
+            x = source(args[0], name, 0)
+            return Sources((x,), [x], ONE_LEAF, one)
     single = isinstance(argnums, (int, np.integer))
     numbers: Sequence[int] = (argnums,) if single else argnums  # type: ignore[assignment]
     passed = list(args)
