@@ -16,7 +16,9 @@ import numpy as np
 
 from dualtape.core import costs, recorders
 from dualtape.core.cotangents import cast_back
-from dualtape.core.families import OPERANDS, Binary, General, Linear, Side, partial_pull, publish, reads, several_call
+from dualtape.core.elementwise import Binary, Side, partial_pull
+from dualtape.core.families import General, Linear
+from dualtape.core.recording import OPERANDS, publish, reads, several_call
 from dualtape.core.table import ROWS, TABLE, Row
 from dualtape.core.tensor import Operand, Tensor, load_late_families, operand, read_only
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.families import fresh
+from dualtape.core.recording import fresh
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
 

@@ -394,7 +394,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """
     condition = raw(operand(condition))
     if x is None and y is None:
-        from dualtape.core.families import fresh
+        from dualtape.core.recording import fresh
 
         return tuple(fresh(i) for i in np.nonzero(condition))
     if x is None or y is None:

@@ -17,8 +17,9 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.accumulator import TangentRecorder
 from dualtape.core.cotangents import cast_back, unbroadcast
-from dualtape.core.families import Linear, linear, publish, record
+from dualtape.core.families import Linear, linear
 from dualtape.core.recorders import STACK
+from dualtape.core.recording import publish, record
 from dualtape.core.table import Row, register
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.core.views import Kind, base_of, forget_dead, give, root, views_slot

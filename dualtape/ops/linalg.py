@@ -14,7 +14,8 @@ import numpy as np
 
 from dualtape.core import costs
 from dualtape.core.cotangents import cast_back, unbroadcast
-from dualtape.core.families import General, general, opened, publish, several_call
+from dualtape.core.families import General, general
+from dualtape.core.recording import opened, publish, several_call
 from dualtape.core.table import register
 from dualtape.core.tensor import operand, raw
 from dualtape.ops.indexing import as_tensor

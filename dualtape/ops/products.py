@@ -207,7 +207,7 @@ def as_array(x: Any) -> Any:
 
 def operand_tensor(x: Any) -> Any:
     """A Tensor made of a plain result."""
-    from dualtape.core.families import fresh
+    from dualtape.core.recording import fresh
 
     return fresh(x)
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from dualtape.core import costs, recorders
 from dualtape.core.cotangents import Cotangents, cast_back
-from dualtape.core.families import record
 from dualtape.core.recorders import Recorder, Stack
+from dualtape.core.recording import record
 from dualtape.core.structure import flatten
 from dualtape.core.table import TABLE, Row
 from dualtape.core.tape import sweep
