@@ -215,4 +215,4 @@ def test_nothing_tracked_contains_a_path_of_a_machine() -> None:
 def test_a_path_of_a_machine_is_found() -> None:
     assert machine_paths("see " + "/".join(("", "home", "ada", "notes")))
     assert machine_paths("see " + "\\".join(("C:", "Users", "ada")))
-    assert not machine_paths("a/home/page, https://example.org/work/x, g * np.cos(x) / work")
+    assert not machine_paths("a/home/page, https://example.org/" + "work/x, g * np.cos(x) / work")

@@ -156,3 +156,12 @@ def test_slices_in_a_loop_leave_nothing_behind() -> None:
     for k in range(5000):
         z[k % 8 : k % 8 + 2]
     assert len(z._views) < 200
+
+
+def test_an_index_written_later_does_not_move_a_view() -> None:
+    """A view remembers where it was cut, not what the index says now."""
+    z, k = dt.constant(np.outer(X, X)) * 1.0, dt.constant(1)
+    row = z[k]
+    k[...] = 2
+    z += 1.0
+    assert np.array_equal(np.asarray(row), X[1] * X + 1.0)

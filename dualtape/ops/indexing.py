@@ -176,10 +176,10 @@ def getitem(x: Any, index: Any) -> Any:
     result = new(Tensor)
     result._node = out
     if basic and found.__class__ is ndarray:
-        result._base = x, SLICE, index
+        result._base = x, SLICE, key  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
             return result
-        try:
+        try:  # as views.link does, without the call
             views = views_slot(x)
         except AttributeError:
             views = x._views = []
