@@ -1,6 +1,7 @@
 """Rows, by family. Importing this package fills the table, except the families that are loaded when first used."""
 
 from dualtape.ops import (
+    batches,
     creation,
     elementwise,
     indexing,
@@ -13,6 +14,7 @@ from dualtape.ops import (
 )
 
 __all__ = [
+    "batches",
     "creation",
     "elementwise",
     "indexing",

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import retried
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.ops import batches
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 
@@ -76,9 +78,17 @@ spread_row = linear(
 )
 
 
+spread_row.row.batch = batches.spread
+
+
 def spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
     """g, reduced over ``axis`` (with or without keeping it), spread out again to the shape ``to``."""
-    return spread_row(g, to=to, axis=axis) if g.__class__ is Tensor else _spread(g, to, axis)
+    if g.__class__ is Tensor:
+        return spread_row(g, to=to, axis=axis)
+    try:
+        return _spread(g, to, axis)
+    except Exception as error:
+        return retried(spread_row.row, _spread, (g,), {"to": to, "axis": axis}, error)
 
 
 sum_row = linear(

@@ -15,10 +15,14 @@ from dualtape.core.families import joint, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 from dualtape.core.views import Kind, give, link_if_shared, read_only
+from dualtape.ops import batches
 
 # ------------------------------------------------------------------ the same elements
 identity = linear(lambda x: x, lambda g, shape: g, name="identity", functions=["identity"])
 cast_row = linear(lambda x, dtype: np.asarray(x).astype(dtype)[()], lambda g, shape, dtype: g, name="cast")
+
+
+cast_row.row.batch = batches.cast
 
 
 def cast(x: Any, dtype: Any) -> Any:
