@@ -15,7 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.batching import FUNCTIONS, Batch, Level, NotBatched, aligned, is_batched, plain, shifted, ufunc_call
+from dualtape.core.batching import (
+    FUNCTIONS,
+    Batch,
+    Level,
+    NotBatched,
+    aligned,
+    carried_out,
+    is_batched,
+    plain,
+    shifted,
+    ufunc_call,
+)
 from dualtape.core.tensor import Tensor, raw
 
 Rule = Callable[..., Any]
@@ -37,6 +48,11 @@ def only(level: Level, x: Any) -> Any:
     if not is_batched(level, x):
         raise NotBatched("the batch is not the operand")
     return x.physical
+
+
+def held(level: Level, x: Any) -> Any:
+    """The physical array of a Batch of this level; anything else as it stands."""
+    return x.physical if is_batched(level, x) else plain(x)
 
 
 def whole(level: Level, x: Any) -> Any:
@@ -426,7 +442,7 @@ def matmul(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     if not n or not m or kw:
         raise NotBatched("matmul: operands need an axis")
     one, other = is_batched(level, x), is_batched(level, y)
-    p, q = (v.physical if isinstance(v, Batch) else v for v in (x, y))
+    p, q = held(level, x), held(level, y)
     if one and not other and m <= 2:
         if n == 1 or m == 1:
             return Batch(level, p @ q)
@@ -455,7 +471,7 @@ def einsum(level: Level, subscripts: Any, *xs: Any, **kw: Any) -> Any:
     sources, target = subscripts.replace(" ", "").split("->")
     free = next(c for c in "ZYXWVUTSRQPONMLKJIHGFEDCBAzyxwvutsrqponmlkjihgfedcba" if c not in subscripts)
     terms = [free + t if is_batched(level, x) else t for t, x in zip(sources.split(","), xs, strict=True)]
-    arrays = [x.physical if isinstance(x, Batch) else x for x in xs]
+    arrays = [held(level, x) for x in xs]
     return Batch(level, np.einsum(f"{','.join(terms)}->{free}{target}", *arrays, **kw))
 
 
@@ -514,7 +530,7 @@ def assign(level: Level, x: Any, v: Any, index: Any, basic: bool = True, alone: 
     """x with x[index] replaced by v."""
     p = whole(level, x)
     written = np.empty(rank_shape(level, x, index))
-    q = v.physical if isinstance(v, Batch) else v
+    q = held(level, v)
     if is_batched(level, v):
         q = q.reshape((q.shape[0], *(1,) * (written.ndim - v.ndim), *q.shape[1:]))
         q = np.broadcast_to(q, (q.shape[0], *written.shape))
@@ -526,7 +542,7 @@ def assign(level: Level, x: Any, v: Any, index: Any, basic: bool = True, alone: 
 
         return Batch(level, replaced(p, q, {"index": key, "basic": basic}))
     if isinstance(p, Batch) or isinstance(q, Batch):
-        raise NotBatched("setitem: no rule for a batch of batches")
+        return Batch(level, carried_out(assign, (p, q, key, basic), {}, assign))
     p = np.array(p)
     p[key] = q
     return Batch(level, p)

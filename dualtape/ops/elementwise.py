@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import Batch
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.cotangents import guarded
@@ -399,7 +400,8 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return tuple(fresh(i) for i in np.nonzero(condition))
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
-    return select(x, y, condition=np.array(condition, bool)[()])
+    mask = condition.astype(bool) if condition.__class__ is Batch else np.array(condition, bool)[()]
+    return select(x, y, condition=mask)
 
 
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:

@@ -486,12 +486,18 @@ def take(x: Any, indices: Any, /, axis: int | None = None, out: Any = None, mode
     if axis is None:
         x, axis = np.reshape(x, (-1,)), 0
     shape = np.shape(x)
-    index = np.asarray(raw(operand(indices)))
+    index = positions(indices)
     if mode != "raise":
         n = shape[axis]
         index = index % n if mode == "wrap" else np.clip(index, 0, n - 1)
     key = (slice(None),) * (axis % len(shape)) + (index,)
     return as_tensor(x)[key]
+
+
+def positions(indices: Any) -> Any:
+    """Indices without derivative: an array, or a Batch if each example has its own."""
+    index = raw(operand(indices))
+    return index if index.__class__ is Batch else np.asarray(index)
 
 
 def as_tensor(x: Any) -> Tensor:
@@ -506,7 +512,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     x = operand(x)
     if axis is None:
         x, axis = np.reshape(x, (-1,)), 0
-    index = np.asarray(raw(operand(indices)))
+    index = positions(indices)
     axis %= np.ndim(x)
     shape = np.shape(x)
     if index.ndim != len(shape):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import retried
+from dualtape.core.batching import Batch, NotBatched, finite, retried
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.table import register
@@ -256,7 +256,8 @@ def prod(
 # ------------------------------------------------------------------ extremes
 def ties(x: Any, out: Any, axis: Axis) -> Any:
     """The share of each element in an extreme: equal among those that attain it."""
-    x, out = np.asarray(raw(x)), raw(out)
+    x, out = raw(x), raw(out)
+    x = x if x.__class__ is Batch else np.asarray(x)
     top = np.reshape(out, kept_shape(x.shape, axis))
     mask = x == top
     if x.dtype.kind in "fc" and np.any(np.isnan(top)):
@@ -272,8 +273,12 @@ def shared(t: Any, shares: Any) -> Any:
     """t times the shares, where a share of nothing is 0 even of an infinite t."""
     product = t * shares
     value = raw(product)
-    total = np.vdot(value, value)
-    return product if total - total == 0 else where(shares != 0, product, np.zeros((), value.dtype)[()])
+    try:
+        total = np.vdot(value, value)
+        all_finite = total - total == 0
+    except NotBatched:
+        all_finite = finite(value)
+    return product if all_finite else where(shares != 0, product, np.zeros((), value.dtype)[()])
 
 
 def extreme(kernel: Any, name: str) -> Any:

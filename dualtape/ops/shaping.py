@@ -267,6 +267,7 @@ def stacked(xs: list[Any], axis: int) -> Any:
 
 concatenate_row = joint(lambda xs, axis: np.concatenate(xs, axis), pieces, name="concatenate")
 stack_row = joint(stacked, layers, name="stack")
+stack_row.row.batch = batches.stack
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
