@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from math import isfinite
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -502,7 +503,8 @@ class Outside(Recorder):
             return
         if row.kind == "custom":
             raise NotBatched(f"{row.name} has rules of its own, and recorders around the batch follow it")
-        if row.batch is None and all([b for b, f in zip(batched, followed, strict=True) if f]):
+        direct = row.batch is None and is_direct(row.kernel)
+        if direct and all([b for b, f in zip(batched, followed, strict=True) if f]):
             return  # the kernel has told them
         values = [
             Free(level, wrap(a)) if f and not b else a.value if a.__class__ is Node else a
@@ -510,13 +512,21 @@ class Outside(Recorder):
         ]
         arguments = (values,) if row.kind == "joint" else tuple(values)
         try:
-            if row.batch is not None:
-                raise NotBatched("by the column")
+            if not direct:
+                raise NotBatched("by the column, or one by one")
             found = row.kernel(*arguments, **params)
         except Exception as error:
             found = retried(row, row.kernel, arguments, params, error)
         for out, value in zip(outs, found if row.outputs > 1 else (found,), strict=True):
             out.value = value
+
+
+def is_direct(kernel: Any) -> bool:
+    """Whether a kernel is one NumPy function, which has the same row: what it does to a Batch may be recorded.
+
+    A function from elsewhere may be composed of several, and the row is there to say that its derivative is another.
+    """
+    return not isinstance(kernel, FunctionType) or kernel.__module__.startswith(("dualtape.ops.", "numpy."))
 
 
 # ------------------------------------------------------------------ ufuncs and operators

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import Batch, some
+from dualtape.core.batching import NotBatched, some
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.cotangents import guarded
@@ -400,7 +400,10 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return tuple(fresh(i) for i in np.nonzero(condition))
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
-    mask = condition.astype(bool) if condition.__class__ is Batch else np.array(condition, bool)[()]
+    try:
+        mask = np.array(condition, bool)[()]
+    except NotBatched:
+        mask = condition.astype(bool)
     return select(x, y, condition=mask)
 
 

@@ -262,7 +262,7 @@ def ties(x: Any, out: Any, axis: Axis) -> Any:
         mask |= np.isnan(x) & np.isnan(top)
     number = np.add.reduce(mask, axis=axis, keepdims=True, dtype=np.intp)
     share = mask.astype(x.dtype)
-    if number.size and some(number > 1):
+    if number.size and some(number.max() > 1):
         share = share / number
     return share
 
