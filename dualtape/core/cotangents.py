@@ -123,7 +123,12 @@ def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def guarded(zero: Any, product: Any) -> Any:
     """``product``, with 0 wherever its factor ``zero`` is 0, even if the other one is infinite or NaN there."""
     value = raw(product)
-    if isfinite((np.vdot(value, value) if value.shape else abs(value)).real):
+    if value.shape:
+        flat = value.ravel("K")  # no copy, whatever the order of the axes
+        size = np.vdot(flat, flat)
+    else:
+        size = abs(value)
+    if isfinite(size.real):
         return product
     return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 
