@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.memory import copied
+from dualtape.core.memory import copied, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.structure import flatten, is_leaf
 from dualtape.core.table import Row
@@ -137,6 +137,7 @@ class ForwardAccumulator:
         if self._recorder is not None:
             recorders.remove(self._recorder)
             self._recorder = None
+            trim()
 
     def jvp(self, primals: Any, unconnected_gradients: str = "none") -> Any:
         """The tangents of results: their derivative in the direction given.

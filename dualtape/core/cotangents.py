@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.memory import trim
 from dualtape.core.table import TABLE
 from dualtape.core.tensor import Tensor, raw
 
@@ -33,6 +34,7 @@ class Cotangents(dict[int, Any]):
 
     def close(self) -> None:
         """End of the sweep."""
+        trim()
         if self.quiet is not None:
             self.quiet.__exit__(None, None, None)
             self.quiet = None

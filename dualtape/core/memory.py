@@ -14,9 +14,10 @@ from weakref import ref
 
 import numpy as np
 
-# Below the first size NumPy's own small blocks are as good; above the second, memory should not be kept in reserve.
-# The third is all that is kept.
-SMALLEST, LARGEST, RESERVE = 2**16, 2**24, 2**26
+# Below this size NumPy's own small blocks are as good.
+SMALLEST = 2**16
+# All that is kept in reserve while derivatives are computed, and from then on.
+RESERVE, LASTING = 2**28, 2**26
 
 # Blocks by their size, the size used longest ago first.
 _reserve: dict[int, list[np.ndarray[Any, Any]]] = {}
@@ -47,7 +48,7 @@ def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def copied(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy of ``a``, in memory used before if it is large."""
-    if not SMALLEST <= a.nbytes <= LARGEST or not a.flags.c_contiguous or a.dtype.hasobject:
+    if a.nbytes < SMALLEST or not a.flags.c_contiguous or a.dtype.hasobject:
         return a.copy()
     target = room(a.shape, a.dtype)
     np.copyto(target, a)
@@ -58,7 +59,7 @@ def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """An array with arbitrary elements, in the memory of an earlier one of its size that nobody holds any more."""
     global _held
     nbytes = prod(shape) * dtype.itemsize
-    if not SMALLEST <= nbytes <= LARGEST:
+    if not SMALLEST <= nbytes <= RESERVE // 2:
         return np.empty(shape, dtype)
     with _lock:
         blocks = _reserve.pop(nbytes, None) or []
@@ -70,10 +71,23 @@ def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         block = np.empty(nbytes, np.uint8)
         blocks.append(block)
         _held += nbytes
-        while _held > RESERVE:
-            size, oldest = next(iter(_reserve.items()))
-            del oldest[0]
-            _held -= size
-            if not oldest:
-                del _reserve[size]
+        shorten(RESERVE)
         return np.ndarray(shape, dtype, block)
+
+
+def shorten(limit: int) -> None:
+    """Let go of the blocks used longest ago."""
+    global _held
+    while _held > limit:
+        size, oldest = next(iter(_reserve.items()))
+        del oldest[0]
+        _held -= size
+        if not oldest:
+            del _reserve[size]
+
+
+def trim() -> None:
+    """Give back what only a running computation should keep in reserve."""
+    if _held > LASTING:
+        with _lock:
+            shorten(LASTING)
