@@ -234,6 +234,11 @@ class Batch:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return np.transpose(self, given or None)  # type: ignore[call-overload]
 
+    def ravel(self, order: str = "C") -> Any:
+        if order == "K":
+            raise self._refuse("the order in memory")
+        return np.ravel(self, order)  # type: ignore[call-overload]
+
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
@@ -645,7 +650,7 @@ def array_method(name: str) -> None:
 
 for _name in (
     *("sum", "prod", "mean", "max", "min", "var", "std", "all", "any", "argmax", "argmin", "argsort", "cumsum"),
-    *("cumprod", "squeeze", "swapaxes", "ravel", "repeat", "take", "trace", "diagonal", "clip", "round", "copy", "dot"),
+    *("cumprod", "squeeze", "swapaxes", "repeat", "take", "trace", "diagonal", "clip", "round", "copy", "dot"),
 ):
     array_method(_name)
 Batch.flatten = Batch.ravel  # type: ignore[method-assign]
