@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.memory import SMALLEST, room
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
 
@@ -549,10 +550,27 @@ def aligned(level: Level, xs: Any) -> list[Any]:
     return found
 
 
+def computed(function: Any, xs: list[Any]) -> Any:
+    """A function of two operands; where arrays are large, in memory that was used before."""
+    x, y = xs
+    if x.__class__ is y.__class__ is np.ndarray and x.dtype is y.dtype and max(x.nbytes, y.nbytes) >= SMALLEST:
+        shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
+        return function(x, y, out=room(shape, x.dtype))
+    return None
+
+
+# Those whose result has the dtype of its operands.
+ARITHMETIC: dict[Any, Any] = {np.add: np.add, np.subtract: np.subtract, np.multiply: np.multiply}
+ARITHMETIC |= {operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply}
+
+
 def ufunc_call(level: Level, ufunc: Any, *xs: Any, **kwargs: Any) -> Any:
     if kwargs.get("out") is not None or "where" in kwargs or getattr(ufunc, "signature", None):
         raise NotBatched(f"{ufunc.__name__}: no rule for a batch with these keywords")
-    found = ufunc(*aligned(level, xs), **kwargs)
+    arrays = aligned(level, xs)
+    if ufunc in ARITHMETIC and not kwargs and (found := computed(ufunc, arrays)) is not None:
+        return Batch(level, found)
+    found = ufunc(*arrays, **kwargs)
     return tuple([Batch(level, y) for y in found]) if isinstance(found, tuple) else Batch(level, found)
 
 
@@ -613,8 +631,13 @@ UFUNC_RULES = set(UFUNCS.values())
 def python_operator(name: str, function: Any) -> None:
     """Give Batches an operator of Python's."""
 
+    ufunc = ARITHMETIC.get(function)
+
     def rule(level: Level, *xs: Any) -> Any:
-        return Batch(level, function(*aligned(level, xs)))
+        arrays = aligned(level, xs)
+        if ufunc is not None and (found := computed(ufunc, arrays)) is not None:
+            return Batch(level, found)
+        return Batch(level, function(*arrays))
 
     if name == "matmul":
 
