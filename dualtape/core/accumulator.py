@@ -127,7 +127,8 @@ class ForwardAccumulator:
             if node.id in seen:
                 raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")
             seen.add(node.id)
-            checked.append((node, self._directions(node.value, t, name) if batch else tangent_like(node.value, t, name)))
+            check = self._directions if batch else tangent_like
+            checked.append((node, check(node.value, t, name)))
         for node, t in checked:
             attach(node, self._key, t)
             self._marked.append(node.tangents)

@@ -89,7 +89,7 @@ class Level:
 
 
 class Batch:
-    """Examples of an array along the leading axis of ``physical``: an ndarray, a Tensor or a Batch of an outer level."""
+    """Examples along the first axis of ``physical``, which is an ndarray, a Tensor or a Batch of an outer level."""
 
     __slots__ = ("level", "physical")
     __array_priority__ = 1000.0
@@ -206,22 +206,22 @@ class Batch:
     # ---- attributes and methods
     @property
     def T(self) -> Any:
-        return np.transpose(self)  # type: ignore[call-overload]
+        return np.transpose(self)
 
     @property
     def mT(self) -> Any:
-        return np.swapaxes(self, -1, -2)  # type: ignore[call-overload]
+        return np.swapaxes(self, -1, -2)
 
     @property
     def real(self) -> Any:
-        return np.real(self) if self.dtype.kind == "c" else self  # type: ignore[call-overload]
+        return np.real(self) if self.dtype.kind == "c" else self
 
     @property
     def imag(self) -> Any:
-        return np.imag(self)  # type: ignore[call-overload]
+        return np.imag(self)
 
     def conjugate(self) -> Any:
-        return np.conjugate(self) if self.dtype.kind == "c" else self  # type: ignore[call-overload]
+        return np.conjugate(self) if self.dtype.kind == "c" else self
 
     conj = conjugate
 
@@ -233,12 +233,15 @@ class Batch:
 
     def transpose(self, *axes: Any) -> Any:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return np.transpose(self, given or None)  # type: ignore[call-overload]
+        return np.transpose(self, given or None)
 
     def ravel(self, order: str = "C") -> Any:
         if order == "K":
             raise self._refuse("the order in memory")
         return np.ravel(self, order)  # type: ignore[call-overload]
+
+    def flatten(self, order: str = "C") -> Any:
+        return self.ravel(order)
 
     if TYPE_CHECKING:
 
@@ -343,10 +346,17 @@ WRITING = {np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_alo
 
 
 def some(mask: Any) -> bool:
-    """Whether a mask holds anywhere: of a Batch, in any example. For formulas that a mask makes safe but not different."""
+    """Whether a mask holds anywhere: of a Batch, in any example. For formulas that give the same with and without."""
     while isinstance(mask, Batch):
         mask = bare(mask.physical)
     return bool(np.any(mask))
+
+
+def every(mask: Any) -> bool:
+    """Whether a mask holds everywhere: of a Batch, in every example."""
+    while isinstance(mask, Batch):
+        mask = bare(mask.physical)
+    return bool(np.all(mask))
 
 
 def each(level: Level, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -409,7 +419,10 @@ def retried(row: Any, kernel: Callable[..., Any], values: Any, params: dict[str,
     level = top(values)
     level = top(params.values(), level) if params else level
     if level is None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # or the error and this frame would hold each other
     with level.outside():
         if row.batch is not None:
             return row.batch(level, *values, **params)
@@ -676,4 +689,3 @@ for _name in (
     *("cumprod", "squeeze", "swapaxes", "repeat", "take", "trace", "diagonal", "clip", "round", "copy", "dot"),
 ):
     array_method(_name)
-Batch.flatten = Batch.ravel  # type: ignore[method-assign]

@@ -20,7 +20,7 @@ def target_of(what: str, target: Any) -> Tensor:
     y = operand(target)
     if y.__class__ is not Tensor:
         raise TypeError(f"the target of {what}() is a Tensor or Variable, not {type(target).__name__}")
-    return y  # type: ignore[no-any-return]
+    return y
 
 
 def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_one: bool, chunk: int | None) -> Any:

@@ -85,7 +85,10 @@ def pull_each(e: Any, g: Any, others: dict[int, Any], cotangents: Any, raw: bool
     """One step of a sweep, for one example after the other."""
     level = top([g, e, others])
     if level is None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # or the error and this frame would hold each other
     if not raw and level.marker is None:
         raise NotBatched(f"{e[0].name}: recorders inside the batch follow this step") from error
     level.note(e[0].name)
@@ -249,12 +252,15 @@ def columns(
 def walk(entries: Entries, tangents: dict[int, Any], raw: bool, ends: Sequence[int]) -> dict[int, Any]:
     """Replay linear entries from the first to the last with new tangents, as far as ``ends`` depend on them."""
     wanted = set(ends)
+    # The tangents that each entry is the last to read: they are let go of there, and their memory is used again.
+    last: dict[int, list[int]] = {}
     for i, e in reversed(entries.items()):
         if e and (i in wanted or (e[0].outputs > 1 and not wanted.isdisjoint(e[2]))):
-            wanted.add(i)
-            wanted.update(e[0].inputs(e))
+            inputs = e[0].inputs(e)
+            last[i] = [k for k in inputs if k not in wanted]
+            wanted.update(inputs)
     for i, e in entries.items():
-        if not e or i not in wanted:
+        if i not in last:
             continue
         ids = e[0].inputs(e)
         ts = [tangents.get(k) for k in ids]
@@ -267,19 +273,30 @@ def walk(entries: Entries, tangents: dict[int, Any], raw: bool, ends: Sequence[i
         try:
             found = row.push(e, ts, raw)
         except Exception as error:
-            found = push_each(row.name, lambda ts, e=e, row=row: row.push(e, ts, raw), ts, raw, error)
+            found = push_each(row, e, ts, raw, error)
         if row.outputs == 1:
             tangents[i] = found
         else:
             tangents.update((k, t) for k, t in zip(e[2], found, strict=True) if t is not None)
+        for k in last[i]:
+            tangents.pop(k, None)
+        del ts, found
     return tangents
 
 
-def push_each(name: str, push: Callable[[Any], Any], tangents: Any, raw: bool, error: Exception) -> Any:
+def push_each(row: Row, e: Any, tangents: Any, raw: bool, error: Exception) -> Any:
     """A forward rule for one tangent after the other."""
+    return one_after_the_other(row.name, lambda ts: row.push(e, ts, raw), tangents, raw, error)
+
+
+def one_after_the_other(name: str, push: Callable[[Any], Any], tangents: Any, raw: bool, error: Exception) -> Any:
+    """The tangents of results, from one set of tangents after the other."""
     level = top(tangents)
     if level is None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # or the error and this frame would hold each other
     level.note(name)
     with level.outside():
         found = stacked(level, [push(sliced(level, list(tangents), k)) for k in range(level.size)])
@@ -303,7 +320,7 @@ class BatchRecorder(TangentRecorder):
         if all([t is None for t in found]):
             return
         outer = tuple([r for r in stack[: stack.index(self)] if r.live])
-        if outer and level.marker is None or not outer and level.marker is not None:
+        if (outer and level.marker is None) or (not outer and level.marker is not None):
             # Tapes may be entered and left while an accumulator lasts.
             level.marker = Outside(level, outer) if outer else None
         elif level.marker is not None:
@@ -325,7 +342,7 @@ class BatchRecorder(TangentRecorder):
                 def again(ts: Any) -> Any:
                     return row.advance(operands, outs, params, ts, raw)
 
-                result = push_each(row.name, again, found, raw, error)
+                result = one_after_the_other(row.name, again, found, raw, error)
         finally:
             OPEN[0] -= 1
             STACK.set(before)

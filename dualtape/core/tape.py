@@ -1,4 +1,7 @@
-"""GradientTape: the reader of the table that records operations and sweeps back over them."""
+"""GradientTape: the reader of the table that records operations and sweeps back over them.
+
+Length: a third of it says what each of TensorFlow's methods takes, returns and raises.
+"""
 
 from __future__ import annotations
 
