@@ -159,8 +159,12 @@ class Side(Row):
         """Tangent x partial."""
         if self.pick is None:
             return t if self.partial == 1 else t * self.partial
-        if self.plain and raw and kept.__class__ is Node and t.size < LARGE:
-            return t * self.partial(kept.value)
+        if self.plain:
+            if kept.__class__ is Node:
+                if raw and t.size < LARGE:
+                    return t * self.partial(kept.value)
+            elif kept.__class__ in PLAIN:
+                return t * self.partial(kept)
         large = raw and not self.chooses and blockwise(arrays(kept), t)
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
@@ -241,16 +245,18 @@ class Binary(Row):
         nodes = (*operands, *outs)
         s, t = tangents
         by_x, by_y = self.sides
-        pick = by_x.pick
-        kept_x = nodes[pick] if pick.__class__ is int else None if pick is None else by_x.keep(nodes)
-        pick = by_y.pick
-        kept_y = nodes[pick] if pick.__class__ is int else None if pick is None else by_y.keep(nodes)
-        if t is None:
-            s = by_x.along(s, kept_x, raw)
-        elif s is None:
-            s = by_y.along(t, kept_y, raw)
-        else:  # one expression: NumPy adds large products in place
-            s = by_x.along(s, kept_x, raw) + by_y.along(t, kept_y, raw)
+        if s is not None:
+            pick = by_x.pick
+            kept_x = nodes[pick] if pick.__class__ is int else None if pick is None else by_x.keep(nodes)
+            if t is None:
+                s = by_x.along(s, kept_x, raw)
+        if t is not None:
+            pick = by_y.pick
+            kept_y = nodes[pick] if pick.__class__ is int else None if pick is None else by_y.keep(nodes)
+            if s is None:
+                s = by_y.along(t, kept_y, raw)
+            else:  # one expression: NumPy adds large products in place
+                s = by_x.along(s, kept_x, raw) + by_y.along(t, kept_y, raw)
         value = outs[0].value
         if s.dtype is value.dtype and s.shape == value.shape:
             return s
@@ -332,7 +338,10 @@ def unary_call(row: Side, kernel: Any, changes_dtype: bool) -> Any:
         for r in stack:
             known = r.entries
             if known is None:
-                r.see(row, (n,), (out,), NOTHING, stack)
+                if simple:
+                    r.see_side(row, n, out if keeps_out else n, out, row, (n,), stack)
+                else:
+                    r.see(row, (n,), (out,), NOTHING, stack)
             elif n.id in known:
                 if simple:
                     known[out.id] = (row, n.id, None, out if keeps_out else n)
@@ -364,7 +373,12 @@ def with_constant(row: Binary, kernel: Any, k: int) -> Callable[[Tensor, float],
         for r in stack:
             known = r.entries
             if known is None:
-                r.see(row, (number, n) if k else (n, number), (out,), NOTHING, stack)
+                operands = (number, n) if k else (n, number)
+                if simple:
+                    kept = number if keeps_number else n if keeps_tensor else None if pick is None else out
+                    r.see_side(side, n, kept, out, row, operands, stack)
+                else:
+                    r.see(row, operands, (out,), NOTHING, stack)
             elif n.id in known:
                 if simple:
                     kept = number if keeps_number else n if keeps_tensor else None if pick is None else out
