@@ -299,8 +299,7 @@ def joint(
     row.work = work
 
     def call(items: Any, **params: Any) -> Any:
-        operands = [operand(a) for a in items]
-        nodes = tuple([a._node if a.__class__ is Tensor else np.asarray(a) for a in operands])
+        nodes = tuple([a._node if a.__class__ is Tensor else node_or_array(a) for a in items])
         value = kernel([n.value if n.__class__ is Node else n for n in nodes], **params)
         if not any([n.__class__ is Node for n in nodes]):
             return fresh(value)
@@ -309,6 +308,12 @@ def joint(
         return wrap(out)
 
     return publish(row, call, functions, doc)
+
+
+def node_or_array(a: Any) -> Any:
+    """The node of an operand if it has one, else its array."""
+    x = operand(a)
+    return x._node if x.__class__ is Tensor else np.asarray(x)
 
 
 # ------------------------------------------------------------------ anything else

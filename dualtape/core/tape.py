@@ -180,12 +180,19 @@ class GradientTape:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the arrays that are kept for the sweep, each buffer counted once."""
+        """The bytes of the arrays that are kept for the sweep, each buffer counted once.
+
+        Tangents of accumulators count where they hang on something that is kept: they live as long.
+        """
         buffers: dict[int, int] = {}
         for e in self._entries.values():
-            if e:
-                for kept in e[0].kept(e):
-                    value = kept.value if kept.__class__ is Node else kept
+            if not e:
+                continue
+            for kept in e[0].kept(e):
+                tangents = kept.tangents if kept.__class__ is Node else None
+                for value in (kept, *tangents.values()) if tangents else (kept,):
+                    value = value._node if value.__class__ is Tensor else value
+                    value = value.value if value.__class__ is Node else value
                     while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
                         value = value.base
                     if isinstance(value, (np.ndarray, np.generic)):
