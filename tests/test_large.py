@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dualtape as dt
-from dualtape.core import memory
+from dualtape.inspect import release_memory
 
 SIZE = 2**17
 NUMBERS = np.linspace(0.1, 0.9, SIZE)
@@ -99,7 +99,7 @@ def test_the_bytes_of_a_tape_are_what_it_makes_memory_grow_by(accumulates: bool)
         y = np.sqrt(np.tanh(y) ** 2 + 1.0)
         return np.sum(np.exp(np.cos(y) / x)[: SIZE // 2])
 
-    memory.shorten(0)  # what is in reserve is not counted when it is used again
+    release_memory()  # what is in reserve is not counted when it is used again
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -108,7 +108,7 @@ def test_the_bytes_of_a_tape_are_what_it_makes_memory_grow_by(accumulates: bool)
         with forward, dt.GradientTape() as tape:
             tape.watch(x)
             y = program(x)
-        memory.shorten(0)
+        release_memory()
         grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
