@@ -49,7 +49,7 @@ def numeric_pull(factor: float) -> Rule:
     return pull
 
 
-def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
+def partial_pull(rule: Rule, singular: bool, chooses: bool, whole: bool) -> Rule:
     """The reverse rule of an operand whose partial reads something: cotangent x conjugate partial."""
     plain = not singular and not chooses
 
@@ -73,7 +73,7 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
         if singular and cotangents.quiet is None:
             cotangents.hush()
         zeros_win = cotangents.masked or singular
-        if raw and not chooses and blockwise(values := arrays(kept), g):
+        if raw and not whole and blockwise(values := arrays(kept), g):
             return product(g, rule, values, zeros_win)
         d = partial_of(rule, kept, raw)
         if raw or not (d.__class__ is Tensor or g.__class__ is Tensor):
@@ -116,7 +116,7 @@ class Side(Row):
     beats an infinite partial in rows marked ``singular``, and in all rows below one that selects elements.
     """
 
-    __slots__ = ("chooses", "partial", "pick", "plain", "pull", "singular")
+    __slots__ = ("chooses", "partial", "pick", "plain", "pull", "singular", "whole")
 
     def __init__(
         self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool
@@ -127,6 +127,7 @@ class Side(Row):
         self.partial: Any = partial
         self.singular = singular
         self.chooses = chooses
+        self.whole = chooses  # its arrays are not cut into blocks
         self.plain = not singular and not chooses
         if callable(partial):
             slots = {n: k for k, n in enumerate(OPERANDS[:operands])} | {"out": operands}
@@ -135,7 +136,7 @@ class Side(Row):
             except KeyError as error:
                 raise ValueError(f"{name}: a partial may read {', '.join(slots)}, not {error}") from None
             self.pick = picks[0] if len(picks) == 1 else tuple(picks)
-            self.pull = partial_pull(partial, singular, chooses)  # type: ignore[method-assign]
+            self.pull = partial_pull(partial, singular, chooses, self.whole)  # type: ignore[method-assign]
         else:
             self.pull = numeric_pull(partial)  # type: ignore[method-assign]
 
@@ -165,7 +166,7 @@ class Side(Row):
                     return t * self.partial(kept.value)
             elif kept.__class__ in PLAIN:
                 return t * self.partial(kept)
-        large = raw and not self.chooses and blockwise(arrays(kept), t)
+        large = raw and not self.whole and blockwise(arrays(kept), t)
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
                 if large:
