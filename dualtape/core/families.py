@@ -314,8 +314,7 @@ def joint(
     row.work = work
 
     def call(items: Any, **params: Any) -> Any:
-        operands = [operand(a) for a in items]
-        nodes = tuple([a._node if a.__class__ is Tensor else np.asarray(a) for a in operands])
+        nodes = tuple([a._node if a.__class__ is Tensor else node_or_array(a) for a in items])
         values = [n.value if n.__class__ is Node else n for n in nodes]
         try:
             value = kernel(values, **params)
@@ -328,6 +327,12 @@ def joint(
         return wrap(out)
 
     return publish(row, call, functions, doc)
+
+
+def node_or_array(a: Any) -> Any:
+    """The node of an operand if it has one, else its array."""
+    x = operand(a)
+    return x._node if x.__class__ is Tensor else np.asarray(x)
 
 
 # ------------------------------------------------------------------ anything else

@@ -45,6 +45,10 @@ class Recorder:
         """An operation took place; only recorders without ``entries`` are told this way."""
         raise AssertionError("a recorder with entries records in place")
 
+    def see_side(self, side: Any, node: Any, kept: Any, out: Any, row: Any, operands: Any, stack: Stack) -> None:
+        """An elementwise operation took place, of which only ``node`` is a Tensor; its partial reads ``kept``."""
+        self.see(row, operands, (out,), {}, stack)
+
 
 Stack = tuple[Recorder, ...]
 

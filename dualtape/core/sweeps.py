@@ -314,6 +314,9 @@ class BatchRecorder(TangentRecorder):
         super().__init__(key)
         self.level = level
 
+    def see_side(self, side: Any, node: Node, kept: Any, out: Node, row: Row, operands: Any, stack: Stack) -> None:
+        self.see(row, operands, (out,), {}, stack)
+
     def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key, level = self.key, self.level
         found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]

@@ -184,7 +184,10 @@ class GradientTape:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the arrays that are kept for the sweep, each buffer counted once."""
+        """The bytes of the arrays that are kept for the sweep, each buffer counted once.
+
+        Tangents of accumulators count where they hang on something that is kept: they live as long.
+        """
         return kept_bytes(self._entries)
 
     # ---- differentiating
@@ -362,12 +365,16 @@ class GradientTape:
 
 
 def kept_bytes(entries: Entries) -> int:
-    """The bytes of the arrays that entries keep, each buffer counted once."""
+    """The bytes of the arrays that entries keep, each buffer counted once, and of the tangents that hang on them."""
     buffers: dict[int, int] = {}
     for e in entries.values():
-        if e:
-            for kept in e[0].kept(e):
-                value = kept.value if kept.__class__ is Node else kept
+        if not e:
+            continue
+        for kept in e[0].kept(e):
+            tangents = kept.tangents if kept.__class__ is Node else None
+            for value in (kept, *tangents.values()) if tangents else (kept,):
+                value = value._node if value.__class__ is Tensor else value
+                value = value.value if value.__class__ is Node else value
                 while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
                     value = value.base
                 if isinstance(value, (np.ndarray, np.generic)):
