@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from math import isfinite
+from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,13 @@ new_number = count(1).__next__
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 # How many levels are open: sweeps look for Batches only if there are any.
 OPEN = [0]
+_lock = Lock()
+
+
+def count_open(more: int) -> None:
+    """One level more or less; levels of all threads count."""
+    with _lock:
+        OPEN[0] += more
 
 
 class NotBatched(TypeError):
@@ -57,12 +65,12 @@ class Level:
     @contextmanager
     def running(self) -> Iterator[None]:
         """A block whose operations belong to this level."""
-        OPEN[0] += 1
+        count_open(1)
         try:
             with recorders.only((self.marker,) if self.marker is not None else ()):
                 yield
         finally:
-            OPEN[0] -= 1
+            count_open(-1)
 
     def close(self) -> None:
         """From now on its Batches are of no use."""
@@ -226,7 +234,7 @@ class Batch:
     conj = conjugate
 
     def astype(self, dtype: Any, **kwargs: Any) -> Any:
-        return carried_out(lambda level, x: level_batch(level, x.physical.astype(dtype)), (self,), {}, np.astype)
+        return carried_out(converted, (self, dtype), {}, lambda x, dtype: x.astype(dtype))
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)  # type: ignore[call-overload]
@@ -258,9 +266,9 @@ class Free(Batch):
         return self.physical.shape  # type: ignore[no-any-return]
 
 
-def level_batch(level: Level, physical: Any) -> Batch:
-    """A Batch of results."""
-    return Batch(level, physical)
+def converted(level: Level, x: Any, dtype: Any) -> Batch:
+    """The rule of ``astype``."""
+    return Batch(level, x.physical.astype(dtype))
 
 
 def is_batched(level: Level, value: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.accumulator import TangentRecorder
-from dualtape.core.batching import OPEN, Batch, Level, NotBatched, Outside, is_batched, sliced, stacked, top
+from dualtape.core.batching import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.recorders import STACK, Stack
 from dualtape.core.table import Row
@@ -155,6 +155,8 @@ def unpacked(level: Level, c: Any) -> Any:
     value = c._node.value if c.__class__ is Tensor else c
     if is_batched(level, value):
         return value.physical
+    if isinstance(value, Batch) and value.level.number > level.number:
+        raise RuntimeError("an accumulator with a batch of tangents must be made inside the vmap that it is used in")
     return np.broadcast_to(c, (level.size, *c.shape))
 
 
@@ -332,7 +334,7 @@ class BatchRecorder(TangentRecorder):
         found = [t._node.value if raw and t.__class__ is Tensor else t for t in found]
         if not raw:
             found = [tensor(t) if t.__class__ is Batch else t for t in found]
-        OPEN[0] += 1
+        count_open(1)
         before = STACK.get()
         STACK.set(() if level.marker is None else (level.marker,))
         try:
@@ -347,7 +349,7 @@ class BatchRecorder(TangentRecorder):
 
                 result = one_after_the_other(row.name, again, found, raw, error)
         finally:
-            OPEN[0] -= 1
+            count_open(-1)
             STACK.set(before)
         for out, t in zip(outs, (result,) if row.outputs == 1 else result, strict=True):
             if t is not None:
