@@ -127,10 +127,10 @@ def guarded(zero: Any, product: Any) -> Any:
     value = raw(product)
     if value.shape:
         flat = value.ravel("K")  # no copy, whatever the order of the axes
-        size = np.vdot(flat, flat)
+        total = flat.dot(flat)  # of an infinity or a NaN anywhere, never finite
     else:
-        size = abs(value)
-    if isfinite(size.real):
+        total = abs(value)
+    if isfinite(total.real):
         return product
     return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 
