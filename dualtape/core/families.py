@@ -23,7 +23,6 @@ from dualtape.core.recording import (
     opened,
     publish,
     reads,
-    record,
     several_call,
     stack_now,
 )
