@@ -24,7 +24,6 @@ from dualtape.core.recording import (
     opened,
     publish,
     reads,
-    record,
     several_call,
     stack_now,
 )
@@ -323,7 +322,15 @@ def joint(
         if not any([n.__class__ is Node for n in nodes]):
             return fresh(value)
         out = Node(value)
-        record(row, nodes, (out,), params)
+        stack = stack_now()
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(row, nodes, (out,), params, stack)
+                continue
+            ids = tuple([n.id if n.__class__ is Node and n.id in known else 0 for n in nodes])
+            if any(ids):
+                known[out.id] = row.entry(ids, nodes, (out,), params)
         return wrap(out)
 
     return publish(row, call, functions, doc)
