@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core import tensor as core_tensor
 from dualtape.core.memory import SMALLEST, room
 from dualtape.core.recorders import STACK, Recorder, Stack
+from dualtape.core.table import ROWS
 from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
 
 new_number = count(1).__next__
@@ -197,6 +199,11 @@ class Batch:
     def tolist(self) -> Any:
         raise self._refuse("tolist()")
 
+    def _detached(self) -> Batch:
+        """The same values, followed by nobody."""
+        physical = bare(self.physical)
+        return Batch(self.level, physical._detached() if physical.__class__ is Batch else physical)
+
     def _as_tensor(self) -> Tensor:
         """What operations work on."""
         return tensor(self)
@@ -271,6 +278,9 @@ class Batch:
         def __getattr__(self, name: str) -> Any: ...
 
 
+core_tensor.BATCH = Batch
+
+
 class Free(Batch):
     """An operand without batch that the recorders around a level follow, on its way through a kernel."""
 
@@ -279,6 +289,12 @@ class Free(Batch):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.physical.shape  # type: ignore[no-any-return]
+
+
+def renewed(level: Level, x: Any) -> Batch:
+    """The rule of the identity, which gives a Tensor an identity of its own."""
+    p = x.physical
+    return Batch(level, ROWS["identity"].call(p) if p.__class__ is Tensor else p)
 
 
 def converted(level: Level, x: Any, dtype: Any) -> Batch:
@@ -551,14 +567,15 @@ class Outside(Recorder):
         level = self.level
         batched = [a.__class__ is Node and is_batched(level, a.value) for a in operands]
         outer = tuple([r for r in self.outer if r.live])
+        hidden = [is_batched(level, out.value) for out in outs]  # a function of its own may use more than its operands
+        if row.kind == "custom" and (any(hidden) or any(batched)):
+            raise NotBatched(f"{row.name} has rules of its own, and recorders around the batch follow it")
         if not any(batched) and top([params]) is not level:
             from dualtape.core.recording import record
 
             with recorders.only(outer):
                 record(row, operands, outs, params)
             return
-        if row.kind == "custom":
-            raise NotBatched(f"{row.name} has rules of its own, and recorders around the batch follow it")
         direct = row.batch is None and is_direct(row.kernel)
         if direct and all([b for b, f in zip(batched, followed, strict=True) if f]):
             return  # the kernel has told them

@@ -60,7 +60,7 @@ def fresh(value: Any) -> Tensor:
     try:
         value = np.asarray(value)[()]
     except NotBatched:
-        return tensor(value)
+        return tensor(value._detached())
     if isinstance(value, ndarray) and not value.flags.owndata:
         value = value.copy()
     return tensor(value)

@@ -445,6 +445,8 @@ def read_only(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value = value.view()
         value.flags.writeable = False
+    elif value.__class__ is BATCH:
+        return value._detached()
     return value
 
 
@@ -540,9 +542,17 @@ def operand(value: Any) -> Any:
     raise TypeError(f"expected a number, an array or a Tensor, got {type(value).__name__}")
 
 
+# The class Batch, once ``core/batching.py`` is there.
+BATCH: Any = None
+
+
 def raw(value: Any) -> Any:
     """The bare NumPy value behind a Tensor; anything else as it is."""
-    return value._node.value if value.__class__ is Tensor else value
+    if value.__class__ is Tensor:
+        value = value._node.value
+        if value.__class__ is BATCH:
+            return value._detached()
+    return value
 
 
 def lookup(function: Any) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.batching import Batch, carried_out, renewed
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear
 from dualtape.core.table import register
@@ -17,8 +18,13 @@ from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 from dualtape.core.views import Kind, give, link_if_shared, read_only
 from dualtape.ops import batches
 
+
 # ------------------------------------------------------------------ the same elements
-identity = linear(lambda x: x, lambda g, shape: g, name="identity", functions=["identity"])
+def same(x: Any) -> Any:
+    return x if x.__class__ is not Batch else carried_out(renewed, (x,), {}, same)
+
+
+identity = linear(same, lambda g, shape: g, name="identity", functions=["identity"])
 cast_row = linear(lambda x, dtype: np.asarray(x).astype(dtype)[()], lambda g, shape, dtype: g, name="cast")
 cast_row.row.batch = batches.cast
 
@@ -478,7 +484,9 @@ def _pad_back(g: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
 
 
 pad_row = linear(
-    lambda x, widths, value: np.pad(x, widths, constant_values=value) if widths else x, _pad_back, name="pad_zeros"
+    lambda x, widths, value: np.pad(x, widths, constant_values=value) if widths else same(x),
+    _pad_back,
+    name="pad_zeros",
 )
 
 
