@@ -622,6 +622,153 @@ def test_random_programs_give_the_same_in_every_batched_way(names: list[str], se
     close(total(batch), dt.grad(lambda b: sum(np.sum(slope(b[k]) ** 2) for k in range(3)))(batch))
 
 
+# ------------------------------------------------------------------ random nestings
+def looped_vmap(f: Any, in_axes: Any = 0) -> Any:
+    def call(*args: Any) -> Any:
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        found = [f(*[x if a is None else x[i] for x, a in zip(args, axes, strict=True)]) for i in range(3)]
+        return np.stack(found)
+
+    return call
+
+
+def looped_jacrev(f: Any) -> Any:
+    def call(x: Any) -> Any:
+        _, pull = dt.vjp(f, x)
+        return np.stack([pull(e)[0] for e in np.eye(3)])
+
+    return call
+
+
+def looped_jacfwd(f: Any) -> Any:
+    return lambda x: np.stack([dt.jvp(f, (x,), (e,))[1] for e in np.eye(3)], axis=-1)
+
+
+def taped_jacobian(f: Any) -> Any:
+    def call(x: Any) -> Any:
+        x = dt.asarray(x, copy=True)
+        with dt.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        found = tape.jacobian(y, x)
+        return x * np.zeros((3, 1)) if found is None else found
+
+    return call
+
+
+def accumulated_jacobian(f: Any) -> Any:
+    def call(x: Any) -> Any:
+        x = dt.asarray(x, copy=True)
+        with dt.ForwardAccumulator(x, np.eye(3), batch=True) as acc:
+            y = f(x)
+        return np.transpose(acc.jvp(y, unconnected_gradients="zero"))
+
+    return call
+
+
+# How each transform is done: all at once, and one by one.
+AT_ONCE = {
+    "vmap": dt.vmap,
+    "jacrev": dt.jacrev,
+    "jacfwd": dt.jacfwd,
+    "tape": taped_jacobian,
+    "acc": accumulated_jacobian,
+}
+IN_TURN = {
+    "vmap": looped_vmap,
+    "jacrev": looped_jacrev,
+    "jacfwd": looped_jacfwd,
+    "tape": looped_jacrev,
+    "acc": looped_jacfwd,
+}
+# Functions of a vector and a shared one, each with a trap for batches.
+PARTS: list[Callable[[Any, Any], Any]] = [
+    lambda x, c: np.sin(x) * c,
+    lambda x, c: np.cumsum(x) @ A / 3 + c,
+    lambda x, c: x[::-1] * c[:1] - np.std(x),
+    lambda x, c: np.linalg.solve(np.outer(x, x) + 5 * np.eye(3), c + x),
+    lambda x, c: dt.logsumexp(x) * x + np.max(c),
+    lambda x, c: np.sort(x) * c,
+    lambda x, c: np.where(x > c, np.sqrt(np.abs(x) + 0.1), c) * x,
+    lambda x, c: dt.stop_gradient(x) * c + tripled(x),
+    lambda x, c: fifth(x) / 3 + seventh(c) / 7,
+    lambda x, c: dt.checkpoint(lambda a, b: np.sin(a * b) @ A / 2)(x, c),
+    lambda x, c: assigned(x * c) / 2 + state * x,
+    lambda x, c: x * c if x[0] > c[1] else np.exp(-x * x),
+    lambda x, c: np.linalg.norm(x - c) * x + dt.special.erf(c),
+    lambda x, c: np.linalg.cholesky(np.outer(x, c) @ np.outer(c, x) + 4 * np.eye(3))[:, 0],
+    lambda x, c: np.stack([x[0] * c[1], x[2], np.prod(x)]),
+]
+NESTINGS: dict[str, Callable[[Any, Any], Any]] = {
+    "vmap": lambda g, d: lambda x, c: np.sum(d["vmap"](lambda z: g(z * x, c))(X), axis=0) / 3,
+    "vmap by shared": lambda g, d: (
+        lambda x, c: np.sum(d["vmap"](lambda z, w: g(z + x, w * c), (0, None))(X, c), axis=0) / 3
+    ),
+    "vmap as result": lambda g, d: lambda x, c: d["vmap"](lambda z, w: np.sum(g(z, x) * w))(np.outer(x, c) + X, X) / 3,
+    "jacrev": lambda g, d: lambda x, c: d["jacrev"](lambda z: g(z, c))(x) @ c / 3,
+    "jacfwd": lambda g, d: lambda x, c: c @ d["jacfwd"](lambda z: g(x, z * x))(c) / 3,
+    "tape": lambda g, d: lambda x, c: d["tape"](lambda z: g(z, c))(x) @ c / 3,
+    "acc": lambda g, d: lambda x, c: d["acc"](lambda z: g(z, c * z))(x) @ c / 3,
+    "grad": lambda g, d: lambda x, c: dt.grad(lambda z: np.sum(g(z, c) ** 2 * x))(x) / 3,
+    "hvp": lambda g, d: lambda x, c: dt.hvp(lambda z: np.sum(g(z, c * z) ** 2), x, c) / 9,
+    "checkpoint": lambda g, d: dt.checkpoint(g),
+    "linearize": lambda g, d: lambda x, c: dt.linearize(lambda z: g(z, c), x)[1](x * c) / 3,
+}
+ENDS: dict[str, Callable[[Any, Any], Any]] = {
+    "value": lambda f, d: f(X[0], X[1]),
+    "grad": lambda f, d: dt.grad(lambda x: np.sum(f(x, X[1]) ** 2))(X[0]),
+    "grad by shared": lambda f, d: dt.grad(lambda c: np.sum(f(X[0], c) ** 2))(X[1]),
+    "jvp": lambda f, d: dt.jvp(lambda c: f(c, c * X[0]), (X[1],), (X[2],))[1],
+    "vmap": lambda f, d: d["vmap"](lambda z: f(z, X[1]))(X),
+}
+
+
+@pytest.mark.parametrize("seed", range(250))
+def test_random_nestings_give_what_loops_give(seed: int) -> None:
+    choose = np.random.default_rng(seed).integers
+    parts = [PARTS[choose(len(PARTS))] for _ in range(choose(1, 4))]
+    levels = [list(NESTINGS)[choose(len(NESTINGS))] for _ in range(choose(1, 4))]
+    end = list(ENDS)[choose(len(ENDS))]
+
+    def build(how: dict[str, Any]) -> Any:
+        def innermost(x: Any, c: Any) -> Any:
+            for part in parts:
+                x = part(x, c)
+            return np.tanh(x)
+
+        f: Any = innermost
+        for name in levels:
+            f = NESTINGS[name](f, how)
+        with np.errstate(all="ignore"):
+            return bare(ENDS[end](f, how))
+
+    expected = build(IN_TURN)
+    scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=1.0)
+    np.testing.assert_allclose(build(AT_ONCE), expected, rtol=1e-7, atol=1e-9 * scale, err_msg=f"{end} of {levels}")
+
+
+def test_what_is_cut_inside_vmap_is_cut_for_the_recorders_around_it() -> None:
+    cuts: list[Callable[[Any], Any]] = [
+        lambda x: dt.stop_gradient(x),
+        lambda x: dt.constant(x.numpy()) if isinstance(x.numpy(), np.ndarray) else x.numpy() * 1.0,
+        lambda x: np.floor(x * 4) / 4,
+    ]
+    for cut in cuts:
+        found = dt.grad(lambda x, cut=cut: np.sum(dt.vmap(lambda z: cut(z) * z)(x)))(X)
+        close(found, np.stack([bare(cut(dt.constant(x))) for x in X]))
+    with dt.GradientTape() as tape:
+        x = dt.constant(X)
+        tape.watch(x)
+
+        def paused(z: Any) -> Any:
+            with dt.stop_recording():
+                y = dt.copy(z)
+            return y * z
+
+        total = dt.vmap(paused)(x)
+    close(tape.gradient(total, x), X)
+
+
 # ------------------------------------------------------------------ vmap's own forms
 def test_axes_may_be_structures_and_keywords_are_mapped_over_their_first_axis() -> None:
     def f(parts: Any, c: Any, *, d: Any) -> Any:
