@@ -23,6 +23,7 @@ from experiments import (
     bars,
     cli,
     counting,
+    crossover,
     gmm,
     helmholtz,
     hvp,
@@ -307,6 +308,22 @@ def test_helmholtz_gradient_by_hand_agrees_with_the_complex_step(n: int) -> None
     case = helmholtz.PROBLEM.make(n, np.random.default_rng(n))
     stepped = [measure.complex_step(case.f, case.x, i) for i in range(n)]
     assert measure.scaled_error(stepped, case.derivative, case.scale) < 64
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (7, 3)])
+def test_network_jacobian_by_hand_agrees_with_the_complex_step(shape: tuple[int, int]) -> None:
+    net = crossover.network(*shape, np.random.default_rng(3))
+    stepped = np.array([net.f(net.x + 1e-100j * unit).imag / 1e-100 for unit in np.eye(net.x.size)])
+    assert measure.relative_error(stepped.T, net.jacobian) < 1e-14
+
+
+@pytest.mark.parametrize("mode", crossover.SWEEPS)
+@pytest.mark.parametrize("chunk", [1, 2, 3])
+def test_sweeps_of_a_chunk_each_make_the_whole_jacobian(mode: str, chunk: int) -> None:
+    net = crossover.network(5, 4, np.random.default_rng(4))
+    way = crossover.Way(mode, "chunked", chunk)
+    rows = way.rows(net, way.sweeps(net))
+    assert measure.relative_error(rows.T if mode == "forward" else rows, net.jacobian) < 1e-13
 
 
 @pytest.mark.parametrize("composition", hvp.ORDERS)
