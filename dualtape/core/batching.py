@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from math import isfinite
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,8 +80,10 @@ class Level:
         if marker is None:
             yield
             return
-        outer = tuple([r for r in marker.outer if r.live]) if marker in STACK.get() else ()
-        with recorders.only(outer):
+        stack = STACK.get()
+        # Without the stand-in, the block is outside already, or in a pause: then no more is seen than is seen now.
+        inside = marker in stack
+        with recorders.only(tuple([r for r in marker.outer if r.live and (inside or r in stack)])):
             yield
 
 
@@ -297,20 +300,53 @@ def carried_out(rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     assert level is not None
     if not level.live:
         raise RuntimeError("a value that was made inside vmap is used after it ended: return it from the function")
+    of_method = rule in UFUNC_RULES
     with level.outside():
+        places = [k for k, a in enumerate(args) if holds(level, a)]
+        named = any([holds(level, a) for a in kwargs.values()]) if kwargs else False
+        operands = args[1:] if of_method else args
+        if not places and not named:  # on its way through a kernel
+            return Free(level, function(*[freed(a) for a in operands], **{k: freed(a) for k, a in kwargs.items()}))
         try:
+            if rule not in MANY and (named or places != [int(of_method)]):
+                raise NotBatched("the rule takes a batch for its first operand alone")
             return rule(level, *args, **kwargs)
         except NotBatched:
-            if rule is each:
+            if rule is each or rule is no_method or kwargs.get("out") is not None:
                 raise
-            if rule in UFUNCS.values():
-                args = args[1:]
-            return each(level, function, *args, **kwargs)
+            return each(level, function, *operands, **kwargs)
+
+
+def holds(level: Level, value: Any) -> bool:
+    """Whether a value is a Batch of ``level`` or a sequence of which one is."""
+    if value.__class__ is tuple or value.__class__ is list:
+        return any([holds(level, a) for a in value])
+    return value.__class__ is Batch and value.level is level
+
+
+def freed(value: Any) -> Any:
+    """What an operand without batch stands for, also inside a sequence."""
+    if value.__class__ is tuple or value.__class__ is list:
+        return value.__class__([freed(a) for a in value])
+    return value.physical if value.__class__ is Free else value
 
 
 # ------------------------------------------------------------------ one example at a time
+# What changes its argument would change it once for each example.
+WRITING = {np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis}
+
+
+def some(mask: Any) -> bool:
+    """Whether a mask holds anywhere: of a Batch, in any example. For formulas that a mask makes safe but not different."""
+    while isinstance(mask, Batch):
+        mask = bare(mask.physical)
+    return bool(np.any(mask))
+
+
 def each(level: Level, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A function of one example, for each of them."""
+    if function in WRITING or kwargs.get("out") is not None:
+        raise NotBatched(f"{function.__name__} writes into an array, which cannot hold a batch")
     level.note(getattr(function, "__name__", str(function)))
     found = [function(*sliced(level, args, k), **sliced(level, kwargs, k)) for k in range(level.size)]
     return stacked(level, found)
@@ -380,8 +416,21 @@ def retried(row: Any, kernel: Callable[..., Any], values: Any, params: dict[str,
         return stacked(level, found)
 
 
-def loops(row: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """An elementwise kernel that is a Python function, and may not get through with Batches."""
+def performed(row: Any, *physical: Any, **params: Any) -> Any:
+    """A row carried out on arrays, Tensors or Batches of outer levels."""
+    if any([a.__class__ is Tensor for a in physical]):
+        return row.call(*physical, **params)
+    try:
+        return row.kernel(*physical, **params)
+    except Exception as error:
+        return retried(row, row.kernel, physical, params, error)
+
+
+def composed(row: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """An elementwise kernel that is a Python function: Batches go around it, to the row's batch column.
+
+    That is the row itself on aligned operands. What the kernel is composed of is not what recorders are to see.
+    """
 
     def call(*xs: Any) -> Any:
         try:
@@ -389,6 +438,17 @@ def loops(row: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             return retried(row, kernel, xs, {}, error)
 
+    def batch(level: Level, *xs: Any) -> Any:
+        physical = aligned(level, xs)
+        if any([a.__class__ is Tensor for a in physical]):
+            return Batch(level, row.call(*physical))
+        try:
+            return Batch(level, kernel(*physical))
+        except NotBatched:
+            level.note(row.name)
+            return stacked(level, [kernel(*sliced(level, xs, k)) for k in range(level.size)])
+
+    row.batch = batch
     return call
 
 
@@ -443,7 +503,8 @@ class Outside(Recorder):
             return
         if row.kind == "custom":
             raise NotBatched(f"{row.name} has rules of its own, and recorders around the batch follow it")
-        if all([b for b, f in zip(batched, followed, strict=True) if f]):
+        direct = row.batch is None and is_direct(row.kernel)
+        if direct and all([b for b, f in zip(batched, followed, strict=True) if f]):
             return  # the kernel has told them
         values = [
             Free(level, wrap(a)) if f and not b else a.value if a.__class__ is Node else a
@@ -451,11 +512,21 @@ class Outside(Recorder):
         ]
         arguments = (values,) if row.kind == "joint" else tuple(values)
         try:
+            if not direct:
+                raise NotBatched("by the column, or one by one")
             found = row.kernel(*arguments, **params)
         except Exception as error:
             found = retried(row, row.kernel, arguments, params, error)
         for out, value in zip(outs, found if row.outputs > 1 else (found,), strict=True):
             out.value = value
+
+
+def is_direct(kernel: Any) -> bool:
+    """Whether a kernel is one NumPy function, which has the same row: what it does to a Batch may be recorded.
+
+    A function from elsewhere may be composed of several, and the row is there to say that its derivative is another.
+    """
+    return not isinstance(kernel, FunctionType) or kernel.__module__.startswith(("dualtape.ops.", "numpy."))
 
 
 # ------------------------------------------------------------------ ufuncs and operators
@@ -520,6 +591,9 @@ def no_method(level: Level, ufunc: Any, *args: Any, **kwargs: Any) -> Any:
     raise NotBatched(f"{ufunc.__name__}: this method has no rule for a batch")
 
 
+# Rules that take Batches for all their operands.
+MANY: set[Any] = {each, ufunc_call, ufunc_reduce, ufunc_outer}
+
 UFUNCS: dict[str, Callable[..., Any]] = {
     "__call__": ufunc_call,
     "reduce": ufunc_reduce,
@@ -528,6 +602,7 @@ UFUNCS: dict[str, Callable[..., Any]] = {
     "reduceat": no_method,
     "at": no_method,
 }
+UFUNC_RULES = set(UFUNCS.values())
 
 
 def python_operator(name: str, function: Any) -> None:
@@ -536,10 +611,12 @@ def python_operator(name: str, function: Any) -> None:
     def rule(level: Level, *xs: Any) -> Any:
         return Batch(level, function(*aligned(level, xs)))
 
-    if name in ("matmul",):
+    if name == "matmul":
 
         def rule(level: Level, *xs: Any) -> Any:
             return FUNCTIONS[np.matmul](level, *xs)
+
+    MANY.add(rule)
 
     def method(x: Any, *others: Any) -> Any:
         if others and isinstance(others[0], Operand):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import loops
+from dualtape.core.batching import composed
 from dualtape.core.cotangents import fit, fitted, guarded, stretched
 from dualtape.core.recording import (
     NOTHING,
@@ -291,11 +291,11 @@ def elementwise(
     row: Any
     if len(partials) == 1:
         row = Side(row_name, kernel, partials[0], 1, singular, chooses)
-        kernel = row.kernel = loops(row, kernel) if isinstance(kernel, FunctionType) else kernel
+        kernel = row.kernel = composed(row, kernel) if isinstance(kernel, FunctionType) else kernel
         call = unary_call(row, kernel, changes_dtype)
     elif len(partials) == 2:
         row = Binary(row_name, kernel, partials, singular, chooses)
-        kernel = row.kernel = loops(row, kernel) if isinstance(kernel, FunctionType) else kernel
+        kernel = row.kernel = composed(row, kernel) if isinstance(kernel, FunctionType) else kernel
         call = binary_call(row, kernel)
     else:
         raise ValueError(f"{row_name}: an elementwise row has one or two partials, got {len(partials)}")

@@ -68,7 +68,12 @@ class Linear(Row):
 
     def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
         t = tangents[0]
-        return self.kernel(t, **params) if t.__class__ is not Tensor else self.call(t, **params)
+        if t.__class__ is Tensor:
+            return self.call(t, **params)
+        try:
+            return self.kernel(t, **params)
+        except Exception as error:
+            return retried(self, self.kernel, (t,), params, error)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return (entry[1],)
@@ -267,7 +272,10 @@ class Joint(Row):
         filled = [np.zeros(s, d) if t is None else t for t, s, d in zip(tangents, shapes, dtypes, strict=True)]
         if any([t.__class__ is Tensor for t in filled]):
             return self.call(filled, **params)
-        return self.kernel(filled, **params)
+        try:
+            return self.kernel(filled, **params)
+        except Exception as error:
+            return retried(self, self.kernel, (filled,), params, error)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return entry[1]  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.batching import Batch, retried
+from dualtape.core.batching import NotBatched, retried
 from dualtape.core.recorders import STACK, is_tracked
 from dualtape.core.table import Row, add_row, register
 from dualtape.core.tensor import Node, Tensor, frozen, operand, tensor, wrap
@@ -57,9 +57,10 @@ def hold(kept: Any) -> Any:
 
 def fresh(value: Any) -> Tensor:
     """The result of an operation on constants, as a Tensor that shares no memory with them."""
-    if value.__class__ is Batch:
+    try:
+        value = np.asarray(value)[()]
+    except NotBatched:
         return tensor(value)
-    value = np.asarray(value)[()]
     if isinstance(value, ndarray) and not value.flags.owndata:
         value = value.copy()
     return tensor(value)

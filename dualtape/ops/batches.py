@@ -17,12 +17,14 @@ import numpy as np
 
 from dualtape.core.batching import (
     FUNCTIONS,
+    MANY,
     Batch,
     Level,
     NotBatched,
     aligned,
     carried_out,
     is_batched,
+    performed,
     plain,
     shifted,
     ufunc_call,
@@ -32,15 +34,18 @@ from dualtape.core.tensor import Tensor, raw
 Rule = Callable[..., Any]
 
 
-def enter(rule: Rule, *functions: Any) -> Rule:
+def enter(rule: Rule, *functions: Any, many: bool = False) -> Rule:
+    """Let a rule answer for functions; ``many``: it takes Batches for more than its first operand."""
     for f in functions:
         FUNCTIONS[f] = rule
+    if many:
+        MANY.add(rule)
     return rule
 
 
-def rule_of(*functions: Any) -> Callable[[Rule], Rule]:
+def rule_of(*functions: Any, many: bool = False) -> Callable[[Rule], Rule]:
     """Enter the rule that is defined below for some functions."""
-    return lambda rule: enter(rule, *functions)
+    return lambda rule: enter(rule, *functions, many=many)
 
 
 def only(level: Level, x: Any) -> Any:
@@ -76,11 +81,11 @@ def dtype_of(x: Any) -> Any:
 enter(lambda level, x: x.shape, np.shape)
 enter(lambda level, x: x.ndim, np.ndim)
 enter(lambda level, x, axis=None: x.size if axis is None else x.shape[axis], np.size)
-enter(lambda level, *xs: np.result_type(*map(dtype_of, xs)), np.result_type)
+enter(lambda level, *xs: np.result_type(*map(dtype_of, xs)), np.result_type, many=True)
 enter(lambda level, x, *rest, **kw: np.can_cast(x.dtype, *rest, **kw), np.can_cast)
 enter(lambda level, x: x.dtype.kind == "c", np.iscomplexobj)
 enter(lambda level, x: x.dtype.kind != "c", np.isrealobj)
-enter(lambda level, *xs, **kw: False, np.may_share_memory, np.shares_memory)
+enter(lambda level, *xs, **kw: False, np.may_share_memory, np.shares_memory, many=True)
 
 
 def filled(fill: Callable[..., Any]) -> Rule:
@@ -121,14 +126,14 @@ for _f in (
     enter(elements(_f), _f)
 
 
-@rule_of(np.where)
+@rule_of(np.where, many=True)
 def where(level: Level, condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
         raise NotBatched("where: the number of indices may differ")
     return Batch(level, np.where(*aligned(level, (condition, x, y))))
 
 
-@rule_of(np.clip)
+@rule_of(np.clip, many=True)
 def clip(level: Level, x: Any, a_min: Any = None, a_max: Any = None, **kw: Any) -> Any:
     low, high = kw.pop("min", a_min), kw.pop("max", a_max)
     given = [b for b in (low, high) if b is not None and b is not np._NoValue]
@@ -137,8 +142,29 @@ def clip(level: Level, x: Any, a_min: Any = None, a_max: Any = None, **kw: Any) 
     return Batch(level, np.clip(x, low, high, **kw))
 
 
-enter(lambda level, x, y, *rest, **kw: Batch(level, np.isclose(*aligned(level, (x, y)), *rest, **kw)), np.isclose)
+enter(lambda level, x, y, *rest, **kw: Batch(level, np.isclose(*aligned(level, (x, y)), *rest, **kw)), np.isclose, many=True)
 
+
+@rule_of(np.allclose, many=True)
+def allclose(level: Level, x: Any, y: Any, *rest: Any, **kw: Any) -> Any:
+    return np.all(np.isclose(x, y, *rest, **kw))
+
+
+@rule_of(np.array_equal, many=True)
+def array_equal(level: Level, x: Any, y: Any, equal_nan: bool = False) -> Any:
+    if equal_nan:
+        raise NotBatched("array_equal: no rule for NaN")
+    return np.all(x == y) if np.shape(x) == np.shape(y) else False
+
+
+@rule_of(np.searchsorted, many=True)
+def searchsorted(level: Level, a: Any, v: Any, *rest: Any, **kw: Any) -> Any:
+    if is_batched(level, a):
+        raise NotBatched("searchsorted: each example has its own bins")
+    return Batch(level, np.searchsorted(plain(a), only(level, v), *rest, **kw))
+
+
+enter(elements(np.digitize), np.digitize)
 
 # ------------------------------------------------------------------ reductions: the axes shift by one
 def reduction(function: Any) -> Rule:
@@ -237,14 +263,14 @@ def broadcast_to(level: Level, x: Any, shape: Any, subok: bool = False) -> Any:
     return Batch(level, np.broadcast_to(p, (p.shape[0], *to)))
 
 
-@rule_of(np.concatenate)
+@rule_of(np.concatenate, many=True)
 def concatenate(level: Level, xs: Any, axis: Any = 0, **kw: Any) -> Any:
     if axis is None:
         raise NotBatched("concatenate: no rule for the flat arrays")
     return Batch(level, np.concatenate([whole(level, x) for x in xs], shifted(axis, rank(xs[0])), **kw))
 
 
-@rule_of(np.stack)
+@rule_of(np.stack, many=True)
 def stack(level: Level, xs: Any, axis: int = 0, **kw: Any) -> Any:
     return Batch(level, np.stack([whole(level, x) for x in xs], shifted(axis, rank(xs[0]) + 1), **kw))
 
@@ -296,7 +322,7 @@ def take(level: Level, x: Any, indices: Any, axis: Any = None, **kw: Any) -> Any
     return Batch(level, np.take(p, indices, shifted(axis, len(p.shape) - 1), **kw))
 
 
-@rule_of(np.take_along_axis)
+@rule_of(np.take_along_axis, many=True)
 def take_along_axis(level: Level, x: Any, indices: Any, axis: Any = -1) -> Any:
     if axis is None:
         raise NotBatched("take_along_axis: no rule for the flat array")
@@ -362,7 +388,7 @@ def physical_index(level: Level, index: Any, ndim: int) -> tuple[tuple[Any, ...]
     return tuple(found), n, -1 - front
 
 
-@rule_of("getitem")
+@rule_of("getitem", many=True)
 def getitem(level: Level, x: Any, index: Any) -> Any:
     ndim = rank(x)
     key, a, b = physical_index(level, index, ndim)
@@ -421,7 +447,7 @@ enter(planes(np.trace), np.trace)
 enter(planes(np.diagonal), np.diagonal)
 
 
-@rule_of(np.linalg.solve)
+@rule_of(np.linalg.solve, many=True)
 def solve(level: Level, a: Any, b: Any) -> Any:
     vector = rank(b) == 1
     p, q = aligned(level, (a, b[..., None] if vector else b))
@@ -429,14 +455,14 @@ def solve(level: Level, a: Any, b: Any) -> Any:
     return Batch(level, y[..., 0] if vector else y)
 
 
-@rule_of(np.cross)
+@rule_of(np.cross, many=True)
 def cross(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     if kw:
         raise NotBatched("cross: no rule for other axes")
     return Batch(level, np.cross(*aligned(level, (x, y))))
 
 
-@rule_of(np.matmul)
+@rule_of(np.matmul, many=True)
 def matmul(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     n, m = rank(x), rank(y)
     if not n or not m or kw:
@@ -464,7 +490,7 @@ def matmul(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     return Batch(level, out)
 
 
-@rule_of(np.einsum)
+@rule_of(np.einsum, many=True)
 def einsum(level: Level, subscripts: Any, *xs: Any, **kw: Any) -> Any:
     if not isinstance(subscripts, str) or "->" not in subscripts or "." in subscripts:
         raise NotBatched("einsum: only with all indices spelled out")
@@ -475,19 +501,28 @@ def einsum(level: Level, subscripts: Any, *xs: Any, **kw: Any) -> Any:
     return Batch(level, np.einsum(f"{','.join(terms)}->{free}{target}", *arrays, **kw))
 
 
-@rule_of(np.vdot)
+@rule_of(np.vdot, many=True)
 def vdot(level: Level, x: Any, y: Any) -> Any:
     p, q = aligned(level, (np.reshape(x, (-1,)), np.reshape(y, (-1,))))
     return Batch(level, np.add.reduce(p.conjugate() * q, axis=-1))
 
 
-@rule_of(np.dot)
+@rule_of(np.dot, many=True)
 def dot(level: Level, x: Any, y: Any, out: Any = None) -> Any:
     if not rank(x) or not rank(y):
         return ufunc_call(level, np.multiply, x, y)
     if rank(y) > 2:
         raise NotBatched("dot: no rule for more than two axes")
     return matmul(level, x, y)
+
+
+def shifting(row: Any) -> Rule:
+    """The batch column of a reduction whose kernel is composed of several functions: the row itself, one axis on."""
+
+    def batch(level: Level, x: Any, axis: Any, **params: Any) -> Any:
+        return Batch(level, performed(row, only(level, x), axis=shifted(axis, x.ndim), **params))
+
+    return batch
 
 
 # ------------------------------------------------------------------ adjoint helpers, which no NumPy function stands for
@@ -507,7 +542,7 @@ def scatter(level: Level, g: Any, index: Any, basic: bool, to: tuple[int, ...]) 
     p = whole(level, g)
     out = np.zeros((level.size, *to), p.dtype)
     key, p = placed(level, p, index, len(to))
-    if p.__class__ is Tensor:
+    if p.__class__ is not np.ndarray:
         from dualtape.ops.indexing import scatter as recorded
 
         return Batch(level, recorded(p, index=key, basic=basic, to=out.shape))
@@ -542,7 +577,9 @@ def assign(level: Level, x: Any, v: Any, index: Any, basic: bool = True, alone: 
 
         return Batch(level, replaced(p, q, {"index": key, "basic": basic}))
     if isinstance(p, Batch) or isinstance(q, Batch):
-        return Batch(level, carried_out(assign, (p, q, key, basic), {}, assign))
+        from dualtape.ops.indexing import assigned
+
+        return Batch(level, assigned(p, q, key))
     p = np.array(p)
     p[key] = q
     return Batch(level, p)
@@ -554,4 +591,4 @@ def rank_shape(level: Level, x: Any, index: Any) -> tuple[int, ...]:
     return y.shape  # type: ignore[no-any-return]
 
 
-enter(lambda level, x, index: getitem(level, x, index), operator.getitem)
+enter(lambda level, x, index: getitem(level, x, index), operator.getitem, many=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dualtape.core import costs
 from dualtape.core.accumulator import TangentRecorder
-from dualtape.core.batching import Batch, NotBatched, carried_out, is_batched, retried, top
+from dualtape.core.batching import MANY, Batch, carried_out, is_batched, retried, top
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import Linear, linear
 from dualtape.core.recorders import STACK
@@ -296,7 +296,9 @@ class Assign(Row):
             t = np.array(t)
         try:
             t[params["index"]] = s
-        except NotBatched:
+        except Exception:
+            if s.__class__ is not Batch:
+                raise
             return assigned(t, s, params["index"])
         return t
 
@@ -327,6 +329,9 @@ assign_row.batch = batches.assign
 def assigned(x: Any, v: Any, index: Any) -> Any:
     """x with x[index] replaced by v, of which at least one is a Batch."""
     return carried_out(batches.assign, (x, v, index), {}, _assigned)
+
+
+MANY.add(batches.assign)
 
 
 def _assigned(x: Any, v: Any, index: Any) -> Any:

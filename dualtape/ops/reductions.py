@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import Batch, NotBatched, finite, retried
+from dualtape.core.batching import Batch, NotBatched, finite, retried, some
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.table import register
@@ -76,8 +76,6 @@ spread_row = linear(
     internal=True,
     work=costs.moves,
 )
-
-
 spread_row.row.batch = batches.spread
 
 
@@ -260,11 +258,11 @@ def ties(x: Any, out: Any, axis: Axis) -> Any:
     x = x if x.__class__ is Batch else np.asarray(x)
     top = np.reshape(out, kept_shape(x.shape, axis))
     mask = x == top
-    if x.dtype.kind in "fc" and np.any(np.isnan(top)):
+    if x.dtype.kind in "fc" and some(np.isnan(top)):
         mask |= np.isnan(x) & np.isnan(top)
     number = np.add.reduce(mask, axis=axis, keepdims=True, dtype=np.intp)
     share = mask.astype(x.dtype)
-    if number.size and number.max() > 1:
+    if number.size and some(number.max() > 1):
         share = share / number
     return share
 
@@ -458,6 +456,7 @@ logsumexp_row = general(
     vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * np.conjugate(weights(x, out, axis)),
     work=costs.composite(Work(adds=3, nonlinear=1), Work(adds=1, nonlinear=1), Work(mults=1)),
 )
+logsumexp_row.row.batch = batches.shifting(logsumexp_row.row)
 
 
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:

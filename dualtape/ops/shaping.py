@@ -20,8 +20,6 @@ from dualtape.ops import batches
 # ------------------------------------------------------------------ the same elements
 identity = linear(lambda x: x, lambda g, shape: g, name="identity", functions=["identity"])
 cast_row = linear(lambda x, dtype: np.asarray(x).astype(dtype)[()], lambda g, shape, dtype: g, name="cast")
-
-
 cast_row.row.batch = batches.cast
 
 

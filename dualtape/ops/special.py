@@ -605,7 +605,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     if not np.all(raw(b)):
         # A weight of zero takes its term out, infinite or not.
         a = np.where(raw(b) == 0, -np.inf, a)
-    value = np.asarray(raw(a))
+    value = raw(a)
     top = np.max(np.real(value), axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0).astype(top.dtype)
     total = np.sum(b * np.exp(a - top), axis=axis, keepdims=keepdims)
