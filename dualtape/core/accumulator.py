@@ -8,7 +8,7 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.batching import Batch, Level
-from dualtape.core.memory import copied
+from dualtape.core.memory import copied, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.structure import flatten, is_leaf
 from dualtape.core.table import Row
@@ -166,6 +166,7 @@ class ForwardAccumulator:
         if self._recorder is not None:
             recorders.remove(self._recorder)
             self._recorder = None
+            trim()
 
     def jvp(self, primals: Any, unconnected_gradients: str = "none") -> Any:
         """The tangents of results: their derivative in the direction given.

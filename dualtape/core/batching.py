@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.memory import SMALLEST, room
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
 
@@ -233,6 +234,11 @@ class Batch:
     def transpose(self, *axes: Any) -> Any:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return np.transpose(self, given or None)  # type: ignore[call-overload]
+
+    def ravel(self, order: str = "C") -> Any:
+        if order == "K":
+            raise self._refuse("the order in memory")
+        return np.ravel(self, order)  # type: ignore[call-overload]
 
     if TYPE_CHECKING:
 
@@ -544,10 +550,27 @@ def aligned(level: Level, xs: Any) -> list[Any]:
     return found
 
 
+def computed(function: Any, xs: list[Any]) -> Any:
+    """A function of two operands; where arrays are large, in memory that was used before."""
+    x, y = xs
+    if x.__class__ is y.__class__ is np.ndarray and x.dtype is y.dtype and max(x.nbytes, y.nbytes) >= SMALLEST:
+        shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
+        return function(x, y, out=room(shape, x.dtype))
+    return None
+
+
+# Those whose result has the dtype of its operands.
+ARITHMETIC: dict[Any, Any] = {np.add: np.add, np.subtract: np.subtract, np.multiply: np.multiply}
+ARITHMETIC |= {operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply}
+
+
 def ufunc_call(level: Level, ufunc: Any, *xs: Any, **kwargs: Any) -> Any:
     if kwargs.get("out") is not None or "where" in kwargs or getattr(ufunc, "signature", None):
         raise NotBatched(f"{ufunc.__name__}: no rule for a batch with these keywords")
-    found = ufunc(*aligned(level, xs), **kwargs)
+    arrays = aligned(level, xs)
+    if ufunc in ARITHMETIC and not kwargs and (found := computed(ufunc, arrays)) is not None:
+        return Batch(level, found)
+    found = ufunc(*arrays, **kwargs)
     return tuple([Batch(level, y) for y in found]) if isinstance(found, tuple) else Batch(level, found)
 
 
@@ -608,8 +631,13 @@ UFUNC_RULES = set(UFUNCS.values())
 def python_operator(name: str, function: Any) -> None:
     """Give Batches an operator of Python's."""
 
+    ufunc = ARITHMETIC.get(function)
+
     def rule(level: Level, *xs: Any) -> Any:
-        return Batch(level, function(*aligned(level, xs)))
+        arrays = aligned(level, xs)
+        if ufunc is not None and (found := computed(ufunc, arrays)) is not None:
+            return Batch(level, found)
+        return Batch(level, function(*arrays))
 
     if name == "matmul":
 
@@ -645,7 +673,7 @@ def array_method(name: str) -> None:
 
 for _name in (
     *("sum", "prod", "mean", "max", "min", "var", "std", "all", "any", "argmax", "argmin", "argsort", "cumsum"),
-    *("cumprod", "squeeze", "swapaxes", "ravel", "repeat", "take", "trace", "diagonal", "clip", "round", "copy", "dot"),
+    *("cumprod", "squeeze", "swapaxes", "repeat", "take", "trace", "diagonal", "clip", "round", "copy", "dot"),
 ):
     array_method(_name)
 Batch.flatten = Batch.ravel  # type: ignore[method-assign]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.batching import NotBatched, finite
+from dualtape.core.memory import trim
 from dualtape.core.table import TABLE
 from dualtape.core.tensor import Tensor, raw
 
@@ -34,6 +35,7 @@ class Cotangents(dict[int, Any]):
 
     def close(self) -> None:
         """End of the sweep."""
+        trim()
         if self.quiet is not None:
             self.quiet.__exit__(None, None, None)
             self.quiet = None
@@ -125,7 +127,12 @@ def guarded(zero: Any, product: Any) -> Any:
     """``product``, with 0 wherever its factor ``zero`` is 0, even if the other one is infinite or NaN there."""
     value = raw(product)
     try:
-        if isfinite((np.vdot(value, value) if value.shape else abs(value)).real):
+        if value.shape:
+            flat = value.ravel("K")  # no copy, whatever the order of the axes
+            size = np.vdot(flat, flat)
+        else:
+            size = abs(value)
+        if isfinite(size.real):
             return product
     except NotBatched:
         if finite(value):

@@ -14,6 +14,7 @@ import numpy as np
 
 from dualtape.core import costs
 from dualtape.core.batching import composed
+from dualtape.core.blocks import LARGE, blockwise, product
 from dualtape.core.cotangents import fit, fitted, guarded, stretched
 from dualtape.core.recording import (
     NOTHING,
@@ -56,9 +57,8 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
 
     def pull(entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        if plain and raw and kept.__class__ is Node and not cotangents.masked:
-            # One expression, so that NumPy can put a large product where the partial was; conjugate() is free on reals.
-            c = g * rule(kept.value).conjugate()
+        if plain and raw and kept.__class__ is Node and not cotangents.masked and g.size < LARGE:
+            c = g * rule(kept.value).conjugate()  # conjugate() is free on reals
         elif kept.__class__ in PLAIN and not cotangents.masked:
             c = g * rule(kept)
         else:
@@ -71,11 +71,13 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
             cotangents[i] = c
 
     def careful(kept: Any, g: Any, cotangents: Any, raw: bool) -> Any:
-        """The product, under recorders, and where a zero must beat an infinity."""
+        """The product of large arrays, under recorders, and where a zero must beat an infinity."""
         if singular and cotangents.quiet is None:
             cotangents.hush()
-        d = partial_of(rule, kept, raw)
         zeros_win = cotangents.masked or singular
+        if raw and not chooses and blockwise(values := arrays(kept), g):
+            return product(g, rule, values, zeros_win)
+        d = partial_of(rule, kept, raw)
         if raw or not (d.__class__ is Tensor or g.__class__ is Tensor):
             c = g * d.conjugate()
             if zeros_win:
@@ -97,6 +99,13 @@ def partial_of(rule: Rule, kept: Any, raw: bool) -> Any:
     if kept.__class__ is tuple:
         return rule(*[opened(a, raw) for a in kept])
     return rule(opened(kept, raw))
+
+
+def arrays(kept: Any) -> tuple[Any, ...]:
+    """The plain values of what an entry keeps, one for each parameter of its rule."""
+    if kept.__class__ is tuple:
+        return tuple([opened(a, True) for a in kept])
+    return (opened(kept, True),)
 
 
 class Side(Row):
@@ -152,14 +161,19 @@ class Side(Row):
         """Tangent x partial."""
         if self.pick is None:
             return t if self.partial == 1 else t * self.partial
-        if self.plain and raw and kept.__class__ is Node:
+        if self.plain and raw and kept.__class__ is Node and t.size < LARGE:
             return t * self.partial(kept.value)
+        large = raw and not self.chooses and blockwise(arrays(kept), t)
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
+                if large:
+                    return product(t, self.partial, arrays(kept), True)
                 d = partial_of(self.partial, kept, raw)
                 if d.__class__ is Tensor or t.__class__ is Tensor:
                     return TABLE["zero_wins"](t, d)
                 return guarded(t, t * d)
+        if large:
+            return product(t, self.partial, arrays(kept), False)
         d = partial_of(self.partial, kept, raw)
         s = d * t if d.__class__ is Tensor else t * d
         return guarded(d, s) if self.chooses else s

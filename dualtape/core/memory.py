@@ -1,7 +1,12 @@
-"""Copies of large arrays, in memory that was used before: a fresh allocation costs more than the copying itself."""
+"""Memory for large arrays that was used before: a fresh allocation costs more than filling it.
+
+The operating system clears a fresh page before it hands it out, which takes about as long as ten products on its
+elements; and the C library gives freed pages back time and again.
+"""
 
 from __future__ import annotations
 
+from math import prod
 from sys import getrefcount
 from threading import Lock
 from typing import Any
@@ -9,10 +14,14 @@ from weakref import ref
 
 import numpy as np
 
-# Below the first size NumPy's own small blocks are as good; above the second, memory should not be kept in reserve.
-SMALLEST, LARGEST, RESERVE = 2**16, 2**24, 6
+# Below this size NumPy's own small blocks are as good.
+SMALLEST = 2**16
+# All that is kept in reserve while derivatives are computed, and from then on.
+RESERVE, LASTING = 2**28, 2**26
 
-_reserve: list[np.ndarray[Any, Any]] = []
+# Blocks by their size, the size used longest ago first.
+_reserve: dict[int, list[np.ndarray[Any, Any]]] = {}
+_held = 0
 _lock = Lock()
 # Arrays and their latest copies, while both live.
 _recent: list[tuple[Any, Any]] = []
@@ -38,20 +47,47 @@ def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def copied(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of ``a``, in the memory of an earlier copy that nobody holds any more, if there is one of its size."""
-    if not SMALLEST <= a.nbytes <= LARGEST or not a.flags.c_contiguous or a.dtype.hasobject:
+    """A copy of ``a``, in memory used before if it is large."""
+    if a.nbytes < SMALLEST or not a.flags.c_contiguous or a.dtype.hasobject:
         return a.copy()
-    with _lock:
-        for block in _reserve:
-            # Held by the list, this loop and the call: no array stands on its memory.
-            if block.nbytes == a.nbytes and getrefcount(block) == 3:
-                target = block.view(a.dtype).reshape(a.shape)
-                break
-        else:
-            block = np.empty(a.nbytes, np.uint8)
-            target = block.view(a.dtype).reshape(a.shape)
-            _reserve.append(block)
-            if len(_reserve) > RESERVE:
-                del _reserve[0]
+    target = room(a.shape, a.dtype)
     np.copyto(target, a)
-    return target  # type: ignore[no-any-return]
+    return target
+
+
+def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """An array with arbitrary elements, in the memory of an earlier one of its size that nobody holds any more."""
+    global _held
+    nbytes = prod(shape) * dtype.itemsize
+    if not SMALLEST <= nbytes <= RESERVE // 2:
+        return np.empty(shape, dtype)
+    with _lock:
+        blocks = _reserve.pop(nbytes, None) or []
+        _reserve[nbytes] = blocks
+        for block in blocks:
+            # Held by the list, this loop and the call: no array stands on its memory.
+            if getrefcount(block) == 3:
+                return np.ndarray(shape, dtype, block)
+        block = np.empty(nbytes, np.uint8)
+        blocks.append(block)
+        _held += nbytes
+        shorten(RESERVE)
+        return np.ndarray(shape, dtype, block)
+
+
+def shorten(limit: int) -> None:
+    """Let go of the blocks used longest ago."""
+    global _held
+    while _held > limit:
+        size, oldest = next(iter(_reserve.items()))
+        del oldest[0]
+        _held -= size
+        if not oldest:
+            del _reserve[size]
+
+
+def trim() -> None:
+    """Give back what only a running computation should keep in reserve."""
+    if _held > LASTING:
+        with _lock:
+            shorten(LASTING)

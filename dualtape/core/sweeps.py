@@ -234,7 +234,7 @@ def columns(
     try:
         with level.running():
             raw = not recorders.live()
-            found = walk(entries, {i: seeded(level, t) for i, t in tangents.items()}, raw)
+            found = walk(entries, {i: seeded(level, t) for i, t in tangents.items()}, raw, ends)
         return [unpacked(level, found.get(i)) for i in ends]
     except NotBatched:
         level.note("the whole sweep")
@@ -242,14 +242,19 @@ def columns(
         level.close()
         looped.update(level.looped)
     raw = not recorders.live()
-    each = [walk(entries, {i: t[k] for i, t in tangents.items()}, raw) for k in range(size)]
+    each = [walk(entries, {i: t[k] for i, t in tangents.items()}, raw, ends) for k in range(size)]
     return in_columns([[one.get(i) for i in ends] for one in each], len(ends))
 
 
-def walk(entries: Entries, tangents: dict[int, Any], raw: bool) -> dict[int, Any]:
-    """Replay linear entries from the first to the last with new tangents."""
+def walk(entries: Entries, tangents: dict[int, Any], raw: bool, ends: Sequence[int]) -> dict[int, Any]:
+    """Replay linear entries from the first to the last with new tangents, as far as ``ends`` depend on them."""
+    wanted = set(ends)
+    for i, e in reversed(entries.items()):
+        if e and (i in wanted or (e[0].outputs > 1 and not wanted.isdisjoint(e[2]))):
+            wanted.add(i)
+            wanted.update(e[0].inputs(e))
     for i, e in entries.items():
-        if not e:
+        if not e or i not in wanted:
             continue
         ids = e[0].inputs(e)
         ts = [tangents.get(k) for k in ids]

@@ -29,6 +29,7 @@ from dualtape.core.batching import (
     shifted,
     ufunc_call,
 )
+from dualtape.core.memory import SMALLEST, room
 from dualtape.core.tensor import Tensor, raw
 
 Rule = Callable[..., Any]
@@ -462,6 +463,14 @@ def cross(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     return Batch(level, np.cross(*aligned(level, (x, y))))
 
 
+def times(p: Any, q: Any) -> Any:
+    """A product of matrices; where they are large, in memory that was used before."""
+    if p.__class__ is q.__class__ is np.ndarray and p.dtype is q.dtype and p.ndim == q.ndim == 2:
+        if p.shape[0] * q.shape[1] * p.itemsize >= SMALLEST:
+            return np.matmul(p, q, out=room((p.shape[0], q.shape[1]), p.dtype))
+    return p @ q
+
+
 @rule_of(np.matmul, many=True)
 def matmul(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     n, m = rank(x), rank(y)
@@ -471,12 +480,12 @@ def matmul(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     p, q = held(level, x), held(level, y)
     if one and not other and m <= 2:
         if n == 1 or m == 1:
-            return Batch(level, p @ q)
+            return Batch(level, times(p, q))
         # One product of a tall matrix, and not one for each example.
         size = p.shape[:-1]
-        return Batch(level, (p.reshape((prod(size), p.shape[-1])) @ q).reshape((*size, q.shape[-1])))
+        return Batch(level, times(p.reshape((prod(size), p.shape[-1])), q).reshape((*size, q.shape[-1])))
     if other and not one and m == 1 and n <= 2:
-        return Batch(level, q @ (p if n == 1 else p.T))
+        return Batch(level, times(q, p if n == 1 else p.T))
     if n == 1:
         p = p[..., None, :]
     if m == 1:

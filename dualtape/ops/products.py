@@ -11,6 +11,7 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear, linear
+from dualtape.core.memory import SMALLEST, room
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand
 
@@ -20,14 +21,40 @@ def mT(x: Any) -> Any:
     return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
 
 
+def product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
+    """``x @ y`` summed to ``shape``, as rules need it; ``shape`` is 1, or nothing, where an operand was broadcast.
+
+    The sum is part of the product: first a product for each matrix and then their sum would make an array that may be
+    far larger than all others.
+    """
+    if x.ndim == y.ndim == 2:
+        if x.__class__ is y.__class__ is np.ndarray and x.dtype is y.dtype:
+            if shape[0] * shape[1] * x.itemsize >= SMALLEST:
+                return np.matmul(x, y, out=room(shape, x.dtype))
+        return x @ y
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    wanted = (1,) * (len(batch) + 2 - len(shape)) + tuple(shape[:-2])
+    summed = [k for k, (n, m) in enumerate(zip(batch, wanted, strict=True)) if n != m]
+    if not summed:
+        c = x @ y
+    else:
+        free = [k for k in range(len(batch)) if k not in summed]
+        kept = tuple([batch[k] for k in free])
+        i, j = len(batch), len(batch) + 1
+        x = np.transpose(np.broadcast_to(x, (*batch, *x.shape[-2:])), (*free, i, *summed, j))
+        y = np.transpose(np.broadcast_to(y, (*batch, *y.shape[-2:])), (*free, *summed, i, j))
+        terms = prod(x.shape[len(free) + 1 :])
+        c = np.reshape(x, (*kept, shape[-2], terms)) @ np.reshape(y, (*kept, terms, shape[-1]))
+    return c if c.shape == shape else np.reshape(c, shape)
+
+
 def matmul_by_x(g: Any, y: Any, shape: tuple[int, ...]) -> Any:
     """The cotangent of x in x @ y."""
     if y.ndim == 1:
         return g * y if len(shape) == 1 else unbroadcast(g[..., None] * y, shape)
     if len(shape) == 1:
         return unbroadcast((y @ g[..., None])[..., 0], shape)
-    c = g @ mT(y)
-    return c if c.shape == shape else unbroadcast(c, shape)
+    return product(g, mT(y), shape)
 
 
 def matmul_by_y(g: Any, x: Any, shape: tuple[int, ...]) -> Any:
@@ -38,8 +65,7 @@ def matmul_by_y(g: Any, x: Any, shape: tuple[int, ...]) -> Any:
         if x.ndim == 2:
             return g @ x
         return unbroadcast((mT(x) @ g[..., None])[..., 0], shape)
-    c = mT(x) @ g
-    return c if c.shape == shape else unbroadcast(c, shape)
+    return product(mT(x), g, shape)
 
 
 matmul = bilinear(
@@ -90,13 +116,21 @@ def _alone_back(g: Any, shape: tuple[int, ...], subscripts: str) -> Any:
 einsum_1 = linear(_alone, _alone_back, name="einsum_1", internal=True, work=costs.summation)
 
 
+def contract(subscripts: str, x: Any, y: Any) -> Any:
+    """A contraction of two operands, as products of matrices where that pays for finding them."""
+    sources, _, target = subscripts.partition("->")
+    sizes = dict(zip(sources.replace(",", ""), (*x.shape, *y.shape), strict=True))
+    large = len(sizes) > len(target) and prod(sizes.values()) > 2**14
+    return np.einsum(subscripts, x, y, optimize=large)
+
+
 def _pair_back(g: Any, other: Any, shape: tuple[int, ...], subscripts: str, first: bool) -> Any:
     """The cotangent of one operand: contract the result with the other; indices that were only summed spread out."""
     sources, target = subscripts.split("->")
     x, y = sources.split(",")
     mine, theirs = (x, y) if first else (y, x)
     there = [c for c in mine if c in theirs or c in target]
-    back = np.einsum(f"{target},{theirs}->{''.join(there)}", g, other)
+    back = contract(f"{target},{theirs}->{''.join(there)}", g, other)
     if len(there) == len(mine):
         return back
     back = np.reshape(back, tuple(n if c in there else 1 for c, n in zip(mine, shape, strict=True)))
@@ -104,7 +138,7 @@ def _pair_back(g: Any, other: Any, shape: tuple[int, ...], subscripts: str, firs
 
 
 einsum_2 = bilinear(
-    lambda x, y, subscripts: np.einsum(subscripts, x, y, optimize=True),
+    lambda x, y, subscripts: contract(subscripts, x, y),
     lambda g, y, shape, subscripts: _pair_back(g, y, shape, subscripts, True),
     lambda g, x, shape, subscripts: _pair_back(g, x, shape, subscripts, False),
     name="einsum_2",

@@ -80,7 +80,7 @@ def forward_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], a
         zeros = [np.zeros(x.shape, x.dtype) for x in given.leaves]
         vs = [probe(x) if x.dtype.kind == "c" else z for x, z in zip(given.leaves, zeros, strict=True)]
         turned = [v * 1j if v.dtype.kind == "c" else v for v in vs]
-        moved = walk(entries, dict(zip(starts, turned, strict=True)), not recorders.live())
+        moved = walk(entries, dict(zip(starts, turned, strict=True)), not recorders.live(), ends)
         for m, y in enumerate(outs):
             # Along i v a holomorphic function moves i times as far as along v.
             if y.dtype.kind not in "fc":

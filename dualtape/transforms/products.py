@@ -10,6 +10,7 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.accumulator import TangentRecorder, attach, match_structure, tangent_like
 from dualtape.core.cotangents import Cotangents, seed
+from dualtape.core.memory import trim
 from dualtape.core.structure import flatten
 from dualtape.core.tape import finished, sweep
 from dualtape.core.tensor import Tensor, constant, new_id, operand, raw, tensor
@@ -35,6 +36,7 @@ def carrying(leaves: Sequence[Tensor], tangents: Sequence[Any], run: Callable[..
         return run(*args), key
     finally:
         recorders.remove(recorder)
+        trim()
 
 
 def moved(y: Tensor, key: int) -> Any:

@@ -1,0 +1,90 @@
+"""Large arrays: computed in blocks and in memory used before, with the same results as small ones."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dualtape as dt
+
+SIZE = 2**17
+NUMBERS = np.linspace(0.1, 0.9, SIZE)
+DIRECTION = np.cos(np.arange(SIZE))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.tanh(x[:-5])),
+        lambda x: np.sum(np.tanh(x) * np.max(x)),  # below a choice zeros win over infinities
+        lambda x: np.sum(np.sqrt(x) / (1.0 + x)),
+        lambda x: np.sum(np.square(x.reshape(4, -1)[:, ::2].sum(axis=0))),
+        lambda x: np.sum(np.square(np.reshape(x, (64, -1))).sum(axis=1) ** 2),  # a broadcast cotangent
+        lambda x: np.sum(np.square(np.reshape(x, (2, -1))).sum(axis=1) ** 2),
+        lambda x: np.sum(np.arctan2(x, x[::-1])),
+        lambda x: np.sum(np.tanh(np.reshape(x, (256, -1)).T) * np.reshape(x, (-1, 256))),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_blocks_change_no_bit(f: Any, dtype: Any, monkeypatch: Any) -> None:
+    x, v = NUMBERS.astype(dtype), DIRECTION.astype(dtype)
+
+    def both() -> list[Any]:
+        return [dt.grad(f)(x).numpy(), dt.jvp(f, (x,), (v,))[1].numpy()]
+
+    found = both()
+    monkeypatch.setattr("dualtape.core.elementwise.LARGE", 2**40)
+    monkeypatch.setattr("dualtape.core.blocks.LARGE", 2**40)
+    for a, b in zip(found, both(), strict=True):
+        assert a.dtype == b.dtype == dtype
+        assert np.array_equal(a, b)
+
+
+def test_a_zero_beats_an_infinity_in_any_block() -> None:
+    x = NUMBERS.copy()
+    x[[3, 70_000, -1]] = 0.0
+    g = dt.grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0.0)))(x).numpy()
+    assert np.all(g[[3, 70_000, -1]] == 0.0)
+    assert np.all(np.isfinite(g))
+    _, t = dt.jvp(np.sqrt, (x,), (np.zeros_like(x),))
+    assert np.all(t.numpy() == 0.0)
+
+
+def test_results_in_memory_used_before_stay_as_they_are() -> None:
+    """A gradient handed out keeps its memory, however many large ones are computed after it."""
+    gradients = [dt.grad(lambda x, k=k: np.sum(np.sin(k * x)))(NUMBERS) for k in range(4)]
+    w, ones = np.ones((300, 300)), np.ones((300, 300))
+    matrices = [dt.grad(lambda w, k=k: np.sum(np.square(w) @ (k * ones)))(w) for k in range(4)]
+    for k in range(4):
+        assert np.allclose(gradients[k].numpy(), k * np.cos(k * NUMBERS), rtol=1e-14)
+        assert np.array_equal(matrices[k].numpy(), np.full((300, 300), 600.0 * k))
+
+
+def bytes_at_most(f: Callable[[], Any]) -> int:
+    """The peak of what ``f`` allocates."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        f()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_cotangent_of_a_broadcast_matrix_is_one_product() -> None:
+    """One matrix times many columns: no array of a matrix for each column."""
+    a, x = np.ones((1, 64, 64)), np.ones((2000, 64, 1))
+    assert bytes_at_most(lambda: dt.grad(lambda a: np.sum((a @ x) ** 2))(a)) < 12 * x.nbytes
+
+
+def test_a_large_contraction_agrees_with_products_of_matrices() -> None:
+    a, b = np.sin(np.arange(6000.0)).reshape(20, 30, 10), np.cos(np.arange(12000.0)).reshape(10, 30, 40)
+    found = dt.grad(lambda a, b: np.sum(np.einsum("kij,jil->kl", a, b) ** 2), (0, 1))(a, b)
+    right = dt.grad(lambda a, b: np.sum(np.tensordot(a, b, ((1, 2), (1, 0))) ** 2), (0, 1))(a, b)
+    for g, h in zip(found, right, strict=True):
+        assert np.allclose(g.numpy(), h.numpy(), rtol=1e-12, atol=1e-10)
