@@ -155,7 +155,8 @@ class Way:
         """Flops of the operations of one sweep that depend on its directions.
 
         The sweep is itself a program. It is run with the directions as what is followed, and so every operation on
-        anything that depends on them is seen and counted.
+        anything that depends on them is seen and counted. (Not x as well: an operation on a batch and on something else
+        that is followed is carried out twice, once for the recorder around the batch.)
         """
         seeds = np.ones((self.chunk, net.directions(self.mode)))
         return flops(inspect.cost(partial(self.sweep, net.f), net.x, seeds, argnums=1).evaluation)

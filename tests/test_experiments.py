@@ -326,6 +326,24 @@ def test_sweeps_of_a_chunk_each_make_the_whole_jacobian(mode: str, chunk: int) -
     assert measure.relative_error(rows.T if mode == "forward" else rows, net.jacobian) < 1e-13
 
 
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_flops_of_a_sweep_are_those_counted_by_hand(chunk: int) -> None:
+    n, m, h = 5, 3, crossover.HIDDEN
+    net = crossover.network(n, m, np.random.default_rng(5))
+
+    def products(*shapes: tuple[int, int]) -> int:
+        return sum(rows * (2 * columns - 1) for rows, columns in shapes)
+
+    once = products((h, n), (h, h), (m, h)) + 2 * 2 * h + 2 * 2 * h  # a tanh counts two, its partial 1 - h^2 is two
+    each = {
+        "forward": products((h, n), (h, h), (m, h)) + 2 * h,
+        "reverse": products((n, h), (h, h), (h, m)) + 2 * h,
+    }
+    for mode in crossover.SWEEPS:
+        assert crossover.shared_flops(mode, net) == once
+        assert crossover.Way(mode, "chunked", chunk).directed(net) == chunk * each[mode]
+
+
 @pytest.mark.parametrize("composition", hvp.ORDERS)
 def test_differentiation_that_drops_no_zeros_is_right(composition: str) -> None:
     a, b, k, (v, w) = 1.1, 0.9, 7, (0.3, -0.7)
