@@ -9,6 +9,8 @@ import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from dualtape.inspect import release_memory
+
 Call = Callable[[], object]
 Clock = Callable[[], float]
 
@@ -73,6 +75,7 @@ def interleaved(
 def peak_bytes(call: Call) -> int:
     """The most that is allocated at one time during a call, beyond what was there before."""
     gc.collect()
+    release_memory()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

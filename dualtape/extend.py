@@ -460,7 +460,8 @@ def elementwise(form: Parameters, kernel: Kernel, partials: list[Any], singular:
     for k, side in enumerate(sides):
         if callable(side.partial):
             side.partial = checked_partial(side.partial, f"{name}: the partial by {form.labels[k]}")
-            side.pull = partial_pull(side.partial, singular, False)
+            side.whole = True  # it may hold arrays of its own, or look at the whole
+            side.pull = partial_pull(side.partial, singular, False, True)
     return row
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import recorders
+from dualtape.core import memory, recorders
 from dualtape.core.costs import Parts, Performed
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.structure import flatten
@@ -16,6 +16,18 @@ from dualtape.core.tape import GradientTape
 from dualtape.core.tensor import Node, Operand, wrap
 from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp
+
+
+def release_memory() -> None:
+    """Give back the memory of large arrays that is kept in reserve for the next ones (64 MB at most).
+
+    A measurement of memory does so first: what is in reserve is not seen to be taken again.
+
+    Example:
+        >>> from dualtape.inspect import release_memory
+        >>> release_memory()
+    """
+    memory.shorten(0)
 
 
 class TraceNode(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dualtape as dt
+from dualtape.inspect import release_memory
 
 EPS = float(np.finfo(np.float64).eps)
 OVERHEAD_SECONDS = 5e-6  # an operation faster than this is mostly Python, not arithmetic
@@ -209,6 +210,7 @@ def memory(sweep: Callable[[Function], object], f: Function) -> int:
         held.append(tracemalloc.get_traced_memory()[0])
         return value
 
+    release_memory()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -220,6 +222,7 @@ def memory(sweep: Callable[[Function], object], f: Function) -> int:
 
 def peak_memory(call: Callable[[], object]) -> int:
     """The most that Python held during `call()` beyond what it held before, in bytes; a measurement."""
+    release_memory()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

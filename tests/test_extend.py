@@ -422,3 +422,12 @@ def test_another_kernel_takes_a_name_over_only_if_told_to() -> None:
         return 4.0 * x
 
     assert ROWS["k"] is third.row
+
+
+def test_a_partial_with_an_array_of_its_own_sees_large_arrays_whole() -> None:
+    weights = np.linspace(1.0, 2.0, 2**15)
+    scale = operation(lambda x: weights * x * x, partials=lambda x: 2.0 * weights * x, name="weighted_square")
+    x = np.linspace(0.1, 0.9, 2**17).reshape(4, -1)
+    right = 2.0 * weights * x
+    assert np.allclose(dt.grad(lambda x: np.sum(scale(x)))(x).numpy(), right, rtol=1e-14)
+    assert np.allclose(dt.jvp(scale, (x,), (np.ones_like(x),))[1].numpy(), right, rtol=1e-14)

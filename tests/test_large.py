@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import dualtape as dt
+from dualtape.inspect import release_memory
 
 SIZE = 2**17
 NUMBERS = np.linspace(0.1, 0.9, SIZE)
@@ -88,3 +90,27 @@ def test_a_large_contraction_agrees_with_products_of_matrices() -> None:
     right = dt.grad(lambda a, b: np.sum(np.tensordot(a, b, ((1, 2), (1, 0))) ** 2), (0, 1))(a, b)
     for g, h in zip(found, right, strict=True):
         assert np.allclose(g.numpy(), h.numpy(), rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+def test_the_bytes_of_a_tape_are_what_it_makes_memory_grow_by(accumulates: bool) -> None:
+    def program(x: Any) -> Any:
+        y = np.sin(x) * x
+        y = np.sqrt(np.tanh(y) ** 2 + 1.0)
+        return np.sum(np.exp(np.cos(y) / x)[: SIZE // 2])
+
+    release_memory()  # what is in reserve is not counted when it is used again
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        x = dt.constant(NUMBERS)
+        forward = dt.ForwardAccumulator(x, DIRECTION) if accumulates else contextlib.nullcontext()
+        with forward, dt.GradientTape() as tape:
+            tape.watch(x)
+            y = program(x)
+        release_memory()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert y.shape == ()
+    assert 0.9 * grown < tape.nbytes < 1.1 * grown

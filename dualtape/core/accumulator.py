@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import Batch, Level
+from dualtape.core.batching import Batch, Level, NotBatched, is_outside
 from dualtape.core.memory import copied, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.structure import flatten, is_leaf
@@ -45,20 +45,19 @@ class TangentRecorder(Recorder):
             found = [s, t]
         else:
             found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
-            if all([t is None for t in found]):
+            if not any([t is not None for t in found]):
                 return
-        outer = () if len(stack) == 1 else tuple([r for r in stack[: stack.index(self)] if r.live])
-        if outer:
+        if len(stack) == 1 or not (outer := self.outside(stack)):
+            for k, t in enumerate(found):
+                if t.__class__ is Tensor:
+                    found[k] = t._node.value
+            result = row.advance(operands, outs, params, found, True)
+        else:
             STACK.set(outer)
             try:
                 result = row.advance(operands, outs, params, found, False)
             finally:
                 STACK.set(stack)
-        else:
-            for k, t in enumerate(found):
-                if t.__class__ is Tensor:
-                    found[k] = t._node.value
-            result = row.advance(operands, outs, params, found, True)
         if row.outputs == 1:
             out = outs[0]
             if out.tangents is None:
@@ -69,6 +68,26 @@ class TangentRecorder(Recorder):
             for out, t in zip(outs, result, strict=True):
                 if t is not None:
                     attach(out, key, t)
+
+    def see_side(self, side: Any, node: Node, kept: Any, out: Node, row: Row, operands: Any, stack: Stack) -> None:
+        if node.tangents is None or (t := node.tangents.get(self.key)) is None:
+            return
+        if len(stack) == 1 or not (outer := self.outside(stack)):
+            s = side.along(t._node.value if t.__class__ is Tensor else t, kept, True)
+        else:
+            STACK.set(outer)
+            try:
+                s = side.along(t, kept, False)
+            finally:
+                STACK.set(stack)
+        if out.tangents is None:
+            out.tangents = {self.key: s}
+        else:
+            out.tangents[self.key] = s
+
+    def outside(self, stack: Stack) -> Stack:
+        """The recorders that follow what this one computes: those that were entered before it."""
+        return tuple([r for r in stack[: stack.index(self)] if r.live])
 
 
 def attach(node: Node, key: int, tangent: Any) -> None:
@@ -127,7 +146,8 @@ class ForwardAccumulator:
             if node.id in seen:
                 raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")
             seen.add(node.id)
-            checked.append((node, self._directions(node.value, t, name) if batch else tangent_like(node.value, t, name)))
+            check = self._directions if batch else tangent_like
+            checked.append((node, check(node.value, t, name)))
         for node, t in checked:
             attach(node, self._key, t)
             self._marked.append(node.tangents)
@@ -185,6 +205,8 @@ class ForwardAccumulator:
     def _tangent(self, x: Any, zero: bool) -> Any:
         node = x._read()._node if isinstance(x, Operand) else None
         t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
+        if t is None and node is not None and is_outside(self._recorder, node.value):
+            raise NotBatched("an accumulator around vmap cannot be asked inside for the tangents of single examples")
         if t is None:
             shape = np.shape(x) if not self._batch or self._level is None else (self._level.size, *np.shape(x))
             return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None

@@ -51,7 +51,7 @@ def numeric_pull(factor: float) -> Rule:
     return pull
 
 
-def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
+def partial_pull(rule: Rule, singular: bool, chooses: bool, whole: bool) -> Rule:
     """The reverse rule of an operand whose partial reads something: cotangent x conjugate partial."""
     plain = not singular and not chooses
 
@@ -75,7 +75,7 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool) -> Rule:
         if singular and cotangents.quiet is None:
             cotangents.hush()
         zeros_win = cotangents.masked or singular
-        if raw and not chooses and blockwise(values := arrays(kept), g):
+        if raw and not whole and blockwise(values := arrays(kept), g):
             return product(g, rule, values, zeros_win)
         d = partial_of(rule, kept, raw)
         if raw or not (d.__class__ is Tensor or g.__class__ is Tensor):
@@ -118,7 +118,7 @@ class Side(Row):
     beats an infinite partial in rows marked ``singular``, and in all rows below one that selects elements.
     """
 
-    __slots__ = ("chooses", "partial", "pick", "plain", "pull", "singular")
+    __slots__ = ("chooses", "partial", "pick", "plain", "pull", "singular", "whole")
 
     def __init__(
         self, name: str, kernel: Any, partial: Rule | float, operands: int, singular: bool, chooses: bool
@@ -129,6 +129,7 @@ class Side(Row):
         self.partial: Any = partial
         self.singular = singular
         self.chooses = chooses
+        self.whole = chooses  # its arrays are not cut into blocks
         self.plain = not singular and not chooses
         if callable(partial):
             slots = {n: k for k, n in enumerate(OPERANDS[:operands])} | {"out": operands}
@@ -137,7 +138,7 @@ class Side(Row):
             except KeyError as error:
                 raise ValueError(f"{name}: a partial may read {', '.join(slots)}, not {error}") from None
             self.pick = picks[0] if len(picks) == 1 else tuple(picks)
-            self.pull = partial_pull(partial, singular, chooses)  # type: ignore[method-assign]
+            self.pull = partial_pull(partial, singular, chooses, self.whole)  # type: ignore[method-assign]
         else:
             self.pull = numeric_pull(partial)  # type: ignore[method-assign]
 
@@ -161,9 +162,13 @@ class Side(Row):
         """Tangent x partial."""
         if self.pick is None:
             return t if self.partial == 1 else t * self.partial
-        if self.plain and raw and kept.__class__ is Node and t.size < LARGE:
-            return t * self.partial(kept.value)
-        large = raw and not self.chooses and blockwise(arrays(kept), t)
+        if self.plain:
+            if kept.__class__ is Node:
+                if raw and t.size < LARGE:
+                    return t * self.partial(kept.value)
+            elif kept.__class__ in PLAIN:
+                return t * self.partial(kept)
+        large = raw and not self.whole and blockwise(arrays(kept), t)
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
                 if large:
@@ -243,16 +248,18 @@ class Binary(Row):
         nodes = (*operands, *outs)
         s, t = tangents
         by_x, by_y = self.sides
-        pick = by_x.pick
-        kept_x = nodes[pick] if pick.__class__ is int else None if pick is None else by_x.keep(nodes)
-        pick = by_y.pick
-        kept_y = nodes[pick] if pick.__class__ is int else None if pick is None else by_y.keep(nodes)
-        if t is None:
-            s = by_x.along(s, kept_x, raw)
-        elif s is None:
-            s = by_y.along(t, kept_y, raw)
-        else:  # one expression: NumPy adds large products in place
-            s = by_x.along(s, kept_x, raw) + by_y.along(t, kept_y, raw)
+        if s is not None:
+            pick = by_x.pick
+            kept_x = nodes[pick] if pick.__class__ is int else None if pick is None else by_x.keep(nodes)
+            if t is None:
+                s = by_x.along(s, kept_x, raw)
+        if t is not None:
+            pick = by_y.pick
+            kept_y = nodes[pick] if pick.__class__ is int else None if pick is None else by_y.keep(nodes)
+            if s is None:
+                s = by_y.along(t, kept_y, raw)
+            else:  # one expression: NumPy adds large products in place
+                s = by_x.along(s, kept_x, raw) + by_y.along(t, kept_y, raw)
         value = outs[0].value
         if s.dtype is value.dtype and s.shape == value.shape:
             return s
@@ -336,7 +343,10 @@ def unary_call(row: Side, kernel: Any, changes_dtype: bool) -> Any:
         for r in stack:
             known = r.entries
             if known is None:
-                r.see(row, (n,), (out,), NOTHING, stack)
+                if simple:
+                    r.see_side(row, n, out if keeps_out else n, out, row, (n,), stack)
+                else:
+                    r.see(row, (n,), (out,), NOTHING, stack)
             elif n.id in known:
                 if simple:
                     known[out.id] = (row, n.id, None, out if keeps_out else n)
@@ -368,7 +378,12 @@ def with_constant(row: Binary, kernel: Any, k: int) -> Callable[[Tensor, float],
         for r in stack:
             known = r.entries
             if known is None:
-                r.see(row, (number, n) if k else (n, number), (out,), NOTHING, stack)
+                operands = (number, n) if k else (n, number)
+                if simple:
+                    kept = number if keeps_number else n if keeps_tensor else None if pick is None else out
+                    r.see_side(side, n, kept, out, row, operands, stack)
+                else:
+                    r.see(row, operands, (out,), NOTHING, stack)
             elif n.id in known:
                 if simple:
                     kept = number if keeps_number else n if keeps_tensor else None if pick is None else out

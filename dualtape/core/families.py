@@ -24,7 +24,6 @@ from dualtape.core.recording import (
     opened,
     publish,
     reads,
-    record,
     several_call,
     stack_now,
 )
@@ -314,8 +313,7 @@ def joint(
     row.work = work
 
     def call(items: Any, **params: Any) -> Any:
-        operands = [operand(a) for a in items]
-        nodes = tuple([a._node if a.__class__ is Tensor else np.asarray(a) for a in operands])
+        nodes = tuple([a._node if a.__class__ is Tensor else node_or_array(a) for a in items])
         values = [n.value if n.__class__ is Node else n for n in nodes]
         try:
             value = kernel(values, **params)
@@ -324,10 +322,24 @@ def joint(
         if not any([n.__class__ is Node for n in nodes]):
             return fresh(value)
         out = Node(value)
-        record(row, nodes, (out,), params)
+        stack = stack_now()
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(row, nodes, (out,), params, stack)
+                continue
+            ids = tuple([n.id if n.__class__ is Node and n.id in known else 0 for n in nodes])
+            if any(ids):
+                known[out.id] = row.entry(ids, nodes, (out,), params)
         return wrap(out)
 
     return publish(row, call, functions, doc)
+
+
+def node_or_array(a: Any) -> Any:
+    """The node of an operand if it has one, else its array."""
+    x = operand(a)
+    return x._node if x.__class__ is Tensor else np.asarray(x)
 
 
 # ------------------------------------------------------------------ anything else

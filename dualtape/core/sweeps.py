@@ -9,7 +9,7 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.accumulator import TangentRecorder
-from dualtape.core.batching import OPEN, Batch, Level, NotBatched, Outside, is_batched, sliced, stacked, top
+from dualtape.core.batching import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.recorders import STACK, Stack
 from dualtape.core.table import Row
@@ -55,6 +55,12 @@ def pull(e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
     row = e[0]
     if row.pull_batch(e, g, cotangents, raw):
         return
+    if row.outputs == 1 and len(row.inputs(e)) == 1:  # it adds to one cotangent, as the last thing it does
+        try:
+            row.pull(e, g, cotangents, raw)
+        except Exception as error:
+            merge(cotangents, pull_each(e, g, {}, cotangents, raw, error))
+        return
     others = {i: cotangents.pop(i) for i in e[2][1:] if i in cotangents} if row.outputs > 1 else {}
     part = portion(cotangents, others)
     try:
@@ -85,7 +91,10 @@ def pull_each(e: Any, g: Any, others: dict[int, Any], cotangents: Any, raw: bool
     """One step of a sweep, for one example after the other."""
     level = top([g, e, others])
     if level is None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # or the error and this frame would hold each other
     if not raw and level.marker is None:
         raise NotBatched(f"{e[0].name}: recorders inside the batch follow this step") from error
     level.note(e[0].name)
@@ -152,6 +161,8 @@ def unpacked(level: Level, c: Any) -> Any:
     value = c._node.value if c.__class__ is Tensor else c
     if is_batched(level, value):
         return value.physical
+    if isinstance(value, Batch) and value.level.number > level.number:
+        raise RuntimeError("an accumulator with a batch of tangents must be made inside the vmap that it is used in")
     return np.broadcast_to(c, (level.size, *c.shape))
 
 
@@ -249,37 +260,49 @@ def columns(
 def walk(entries: Entries, tangents: dict[int, Any], raw: bool, ends: Sequence[int]) -> dict[int, Any]:
     """Replay linear entries from the first to the last with new tangents, as far as ``ends`` depend on them."""
     wanted = set(ends)
+    # Each entry with the tangents that it is the last to read: they are let go of, and their memory is used again.
+    steps: list[tuple[int, Any, Any, list[int]]] = []
     for i, e in reversed(entries.items()):
         if e and (i in wanted or (e[0].outputs > 1 and not wanted.isdisjoint(e[2]))):
-            wanted.add(i)
-            wanted.update(e[0].inputs(e))
-    for i, e in entries.items():
-        if not e or i not in wanted:
-            continue
-        ids = e[0].inputs(e)
-        ts = [tangents.get(k) for k in ids]
-        if all([t is None for t in ts]):
-            continue
-        if any([k and t is None for k, t in zip(ids, ts, strict=True)]):
+            ids = e[0].inputs(e)
+            steps.append((i, e, ids, [k for k in ids if k not in wanted]))
+            wanted.update(ids)
+    get = tangents.get
+    for i, e, ids, last in reversed(steps):
+        ts = [get(ids[0])] if len(ids) == 1 else [get(k) for k in ids]
+        if any([t is None for t in ts]):
+            if all([t is None for t in ts]):
+                continue
             e = e[0].restrict(e, tangents)
-            ts = [tangents.get(k) for k in e[0].inputs(e)]
+            ts = [get(k) for k in e[0].inputs(e)]
         row = e[0]
         try:
             found = row.push(e, ts, raw)
         except Exception as error:
-            found = push_each(row.name, lambda ts, e=e, row=row: row.push(e, ts, raw), ts, raw, error)
+            found = push_each(row, e, ts, raw, error)
         if row.outputs == 1:
             tangents[i] = found
         else:
             tangents.update((k, t) for k, t in zip(e[2], found, strict=True) if t is not None)
+        for k in last:
+            tangents.pop(k, None)
+        del ts, found
     return tangents
 
 
-def push_each(name: str, push: Callable[[Any], Any], tangents: Any, raw: bool, error: Exception) -> Any:
+def push_each(row: Row, e: Any, tangents: Any, raw: bool, error: Exception) -> Any:
     """A forward rule for one tangent after the other."""
+    return one_after_the_other(row.name, lambda ts: row.push(e, ts, raw), tangents, raw, error)
+
+
+def one_after_the_other(name: str, push: Callable[[Any], Any], tangents: Any, raw: bool, error: Exception) -> Any:
+    """The tangents of results, from one set of tangents after the other."""
     level = top(tangents)
     if level is None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # or the error and this frame would hold each other
     level.note(name)
     with level.outside():
         found = stacked(level, [push(sliced(level, list(tangents), k)) for k in range(level.size)])
@@ -297,22 +320,25 @@ class BatchRecorder(TangentRecorder):
         super().__init__(key)
         self.level = level
 
+    def see_side(self, side: Any, node: Node, kept: Any, out: Node, row: Row, operands: Any, stack: Stack) -> None:
+        self.see(row, operands, (out,), {}, stack)
+
     def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key, level = self.key, self.level
         found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
         if all([t is None for t in found]):
             return
         outer = tuple([r for r in stack[: stack.index(self)] if r.live])
-        if outer and level.marker is None or not outer and level.marker is not None:
+        if (outer and level.marker is None) or (not outer and level.marker is not None):
             # Tapes may be entered and left while an accumulator lasts.
             level.marker = Outside(level, outer) if outer else None
         elif level.marker is not None:
-            level.marker.outer = outer
+            level.marker.outer = level.marker.every = outer
         raw = level.marker is None
         found = [t._node.value if raw and t.__class__ is Tensor else t for t in found]
         if not raw:
             found = [tensor(t) if t.__class__ is Batch else t for t in found]
-        OPEN[0] += 1
+        count_open(1)
         before = STACK.get()
         STACK.set(() if level.marker is None else (level.marker,))
         try:
@@ -325,9 +351,9 @@ class BatchRecorder(TangentRecorder):
                 def again(ts: Any) -> Any:
                     return row.advance(operands, outs, params, ts, raw)
 
-                result = push_each(row.name, again, found, raw, error)
+                result = one_after_the_other(row.name, again, found, raw, error)
         finally:
-            OPEN[0] -= 1
+            count_open(-1)
             STACK.set(before)
         for out, t in zip(outs, (result,) if row.outputs == 1 else result, strict=True):
             if t is not None:

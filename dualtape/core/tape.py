@@ -1,4 +1,7 @@
-"""GradientTape: the reader of the table that records operations and sweeps back over them."""
+"""GradientTape: the reader of the table that records operations and sweeps back over them.
+
+Length: a third of it says what each of TensorFlow's methods takes, returns and raises.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import OPEN
+from dualtape.core.batching import OPEN, NotBatched, is_outside
 from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.recorders import Recorder
 from dualtape.core.structure import flatten
@@ -134,6 +137,8 @@ class GradientTape:
                     f"cannot watch a {type(leaf).__name__}: a tape follows Tensors and Variables; "
                     "make one with dualtape.constant(value)"
                 )
+            if OPEN[0]:
+                self._ensure_inside(leaf)
             if leaf.dtype.kind not in "fc":
                 warnings.warn(
                     f"watching a Tensor of dtype {leaf.dtype}: only floating and complex dtypes have derivatives, "
@@ -181,7 +186,10 @@ class GradientTape:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the arrays that are kept for the sweep, each buffer counted once."""
+        """The bytes of the arrays that are kept for the sweep, each buffer counted once.
+
+        Tangents of accumulators count where they hang on something that is kept: they live as long.
+        """
         return kept_bytes(self._entries)
 
     # ---- differentiating
@@ -222,6 +230,8 @@ class GradientTape:
         for source in found:
             if not isinstance(source, Operand):
                 raise TypeError(f"a source of a gradient is a Tensor or Variable, not {type(source).__name__}")
+        if OPEN[0]:
+            self._ensure_inside(*targets, *found)
         if not self._persistent:
             self._stop()
         cotangents = seeds(targets, output_gradients)
@@ -321,7 +331,13 @@ class GradientTape:
         wants_zero(unconnected_gradients)
         return batch_jacobian(self, target, source, not experimental_use_pfor, chunk)
 
-    def _recorded_for(self, what: str, sources: list[Any]) -> tuple[Entries, list[int], bool]:
+    def _ensure_inside(self, *values: Any) -> None:
+        """Refuse to look at single examples of a batch that this tape is around: it records all of them at once."""
+        for x in values:
+            if isinstance(x, Operand) and is_outside(self._recorder, x._value()):
+                raise NotBatched("a tape around vmap cannot be asked inside for the derivatives of single examples")
+
+    def _recorded_for(self, what: str, sources: list[Any], target: Any) -> tuple[Entries, list[int], bool]:
         """The entries of a tape that is about to be used, the identities of the sources, whether all watched are."""
         if self._spent:
             raise RuntimeError(
@@ -331,6 +347,7 @@ class GradientTape:
         for source in sources:
             if not isinstance(source, Operand):
                 raise TypeError(f"a source of a derivative is a Tensor or Variable, not {type(source).__name__}")
+        self._ensure_inside(target, *sources)
         if not self._persistent:
             self._stop()
         ids = [identity(s) for s in sources]
@@ -359,12 +376,16 @@ class GradientTape:
 
 
 def kept_bytes(entries: Entries) -> int:
-    """The bytes of the arrays that entries keep, each buffer counted once."""
+    """The bytes of the arrays that entries keep, each buffer counted once, and of the tangents that hang on them."""
     buffers: dict[int, int] = {}
     for e in entries.values():
-        if e:
-            for kept in e[0].kept(e):
-                value = kept.value if kept.__class__ is Node else kept
+        if not e:
+            continue
+        for kept in e[0].kept(e):
+            tangents = kept.tangents if kept.__class__ is Node else None
+            for value in (kept, *tangents.values()) if tangents else (kept,):
+                value = value._node if value.__class__ is Tensor else value
+                value = value.value if value.__class__ is Node else value
                 while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
                     value = value.base
                 if isinstance(value, (np.ndarray, np.generic)):

@@ -22,7 +22,6 @@ from dualtape.core.batching import (
     Level,
     NotBatched,
     aligned,
-    carried_out,
     is_batched,
     performed,
     plain,
@@ -120,9 +119,10 @@ def elements(function: Any) -> Rule:
     return rule
 
 
+_f: Any
 for _f in (
     *(np.real, np.imag, np.angle, np.sinc, np.round, np.around, np.fix, np.isreal, np.iscomplex, np.nan_to_num, np.i0),
-    *(np.real_if_close, np.copy),
+    np.copy,
 ):
     enter(elements(_f), _f)
 
@@ -143,7 +143,9 @@ def clip(level: Level, x: Any, a_min: Any = None, a_max: Any = None, **kw: Any) 
     return Batch(level, np.clip(x, low, high, **kw))
 
 
-enter(lambda level, x, y, *rest, **kw: Batch(level, np.isclose(*aligned(level, (x, y)), *rest, **kw)), np.isclose, many=True)
+@rule_of(np.isclose, many=True)
+def isclose(level: Level, x: Any, y: Any, *rest: Any, **kw: Any) -> Any:
+    return Batch(level, np.isclose(*aligned(level, (x, y)), *rest, **kw))
 
 
 @rule_of(np.allclose, many=True)
@@ -166,6 +168,7 @@ def searchsorted(level: Level, a: Any, v: Any, *rest: Any, **kw: Any) -> Any:
 
 
 enter(elements(np.digitize), np.digitize)
+
 
 # ------------------------------------------------------------------ reductions: the axes shift by one
 def reduction(function: Any) -> Rule:
@@ -237,9 +240,11 @@ def transpose(level: Level, x: Any, axes: Any = None) -> Any:
 
 enter(lambda level, x, a, b: Batch(level, np.swapaxes(only(level, x), *shifted((a, b), x.ndim))), np.swapaxes)
 enter(lambda level, x: Batch(level, np.swapaxes(only(level, x), -1, -2)), np.matrix_transpose)
-enter(
-    lambda level, x, a, b: Batch(level, np.moveaxis(only(level, x), shifted(a, x.ndim), shifted(b, x.ndim))), np.moveaxis
-)
+
+
+@rule_of(np.moveaxis)
+def moveaxis(level: Level, x: Any, source: Any, destination: Any) -> Any:
+    return Batch(level, np.moveaxis(only(level, x), shifted(source, x.ndim), shifted(destination, x.ndim)))
 
 
 @rule_of(np.expand_dims)
@@ -415,7 +420,7 @@ def placed(level: Level, g: Any, index: Any, ndim: int) -> tuple[tuple[Any, ...]
     return key, p
 
 
-# ------------------------------------------------------------------ matrices in the last two axes: leading axes are free
+# ------------------------------------------------------------------ matrices in the last axes: leading axes are free
 def leading(function: Any, axes: int = 2) -> Rule:
     def rule(level: Level, x: Any, *rest: Any, **kw: Any) -> Any:
         p = only(level, x)

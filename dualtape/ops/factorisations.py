@@ -102,8 +102,11 @@ def many_right_sides(level: Level, x: Any, y: Any, lower: bool, unit: bool) -> A
     if is_batched(level, y) and not is_batched(level, x) and x.ndim == y.ndim == 2:
         p = np.moveaxis(y.physical, 0, 1)
         columns = np.reshape(p, (p.shape[0], -1))
-        return Batch(level, np.moveaxis(np.reshape(triangular(batches.held(level, x), columns, lower, unit), p.shape), 1, 0))
+        out = np.reshape(triangular(batches.held(level, x), columns, lower, unit), p.shape)
+        return Batch(level, np.moveaxis(out, 1, 0))
     return each(level, triangular, x, y, lower=lower, unit=unit)
+
+
 solve_triangular.row.batch = many_right_sides
 
 

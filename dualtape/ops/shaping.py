@@ -290,7 +290,7 @@ def concatenate(
     """
     if out is not None:
         raise TypeError("concatenate: out= is not supported, since a Tensor never changes; use the returned Tensor")
-    items = [operand(a) for a in arrays]
+    items = [a if a.__class__ is Tensor else operand(a) for a in arrays]
     if axis is None:
         items, axis = [ravel(a) for a in items], 0
     if not items:

@@ -94,7 +94,7 @@ def forward_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], a
 
 
 def jacrev(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = None) -> Callable[..., Any]:
-    """A function that returns the Jacobian of ``f`` by reverse mode: one sweep with a cotangent for each output element.
+    """A function that returns the Jacobian of ``f`` by reverse mode: one sweep, a cotangent for each output element.
 
     Args:
         f: a function of arrays.
@@ -272,5 +272,3 @@ def hessian(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = 
     """
     ensure_callable("hessian", f)
     return named("hessian", f, jacfwd(grad(f, argnums), argnums, chunk=chunk))
-
-

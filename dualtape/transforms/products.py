@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.memory import trim
 from dualtape.core.structure import flatten
 from dualtape.core.tape import finished, sweep
-from dualtape.core.tensor import Tensor, constant, new_id, operand, raw, tensor
+from dualtape.core.tensor import Node, Tensor, constant, new_id, operand, raw, tensor
 from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients
 
@@ -25,18 +27,36 @@ def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def carrying(leaves: Sequence[Tensor], tangents: Sequence[Any], run: Callable[..., Any], *args: Any) -> tuple[Any, int]:
-    """``run(*args)`` with tangents on the leaves; its result, and the key its tangents hang under."""
+def carrying(
+    leaves: Sequence[Tensor],
+    tangents: Sequence[Any],
+    run: Callable[[], Any],
+    outputs: Callable[[Any], Sequence[Tensor]],
+) -> tuple[Any, list[Any]]:
+    """``run()`` with tangents on the leaves; its result, and the tangent (or None) of each of the ``outputs`` of it."""
     key = new_id()
     for leaf, t in zip(leaves, tangents, strict=True):
         attach(leaf._node, key, t)
     recorder = TangentRecorder(key)
+    tapes = [(r.entries, len(r.entries)) for r in recorders.live() if r.entries is not None]
     recorders.push(recorder)
     try:
-        return run(*args), key
+        value = run()
+        return value, [moved(y, key) for y in outputs(value)]
     finally:
         recorders.remove(recorder)
+        for entries, before in tapes:
+            forget(key, entries, len(entries) - before)
         trim()
+
+
+def forget(key: int, entries: dict[int, Any], latest: int) -> None:
+    """Let go of the tangents under ``key`` on what a tape has kept lately: they would live as long as the tape."""
+    for e in islice(reversed(entries.values()), max(latest, 0)):
+        if e:
+            for kept in e[0].kept(e):
+                if kept.__class__ is Node and kept.tangents is not None:
+                    kept.tangents.pop(key, None)
 
 
 def moved(y: Tensor, key: int) -> Any:
@@ -47,8 +67,8 @@ def moved(y: Tensor, key: int) -> Any:
 
 def pushed(f: Callable[..., Any], args: tuple[Any, ...], leaves: list[Tensor], tangents: list[Any]) -> Any:
     """Run ``f`` with tangents on its leaves; the results and, for each, its tangent or None."""
-    (out, rebuild), key = carrying(leaves, tangents, lambda: results(f(*args)))
-    return out, [moved(y, key) for y in out], rebuild
+    (out, rebuild), found = carrying(leaves, tangents, lambda: results(f(*args)), lambda value: value[0])
+    return out, found, rebuild
 
 
 def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
@@ -250,8 +270,9 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
     given, moves = directed("hvp", xs, vs)
     if order == "fr":
         # The leaves are nobody else's, so the tape inside may watch the very nodes that carry the tangents.
-        (_, _, slopes), key = carrying(given.leaves, moves, gradients, "hvp", f, given, {})
-        product = given.gather([finished(moved(g, key), g, True) for g in slopes])
+        run = partial(gradients, "hvp", f, given, {})
+        (_, _, slopes), found = carrying(given.leaves, moves, run, lambda value: value[2])
+        product = given.gather([finished(t, g, True) for t, g in zip(found, slopes, strict=True)])
     else:
 
         def slope(*args: Any) -> Any:

@@ -28,8 +28,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, explain:
             batching rule, which ran once for each example.
 
     Returns:
-        A function with the arguments of ``f``, each with one more axis, that returns the results of ``f``, each with one
-        more axis, as Tensors. A result that does not depend on the batch is repeated.
+        A function with the arguments of ``f``, each with one more axis, that returns its results, each with one more
+        axis, as Tensors. A result that does not depend on the batch is repeated.
 
     Raises:
         ValueError: for axes that do not exist, axes of different lengths, or a batched result with out_axes None.
@@ -201,7 +201,7 @@ def place(axis: int, ndim: int, k: int) -> int:
 def copy_of(x: Any) -> Tensor:
     """A Tensor of what may be a plain array, a Tensor or a Batch."""
     if x.__class__ is Tensor:
-        return x  # type: ignore[no-any-return]
+        return x
     return tensor(x if not isinstance(x, np.ndarray) else np.ascontiguousarray(x))
 
 
@@ -209,7 +209,8 @@ def copy_of(x: Any) -> Tensor:
 def one_by_one(f: Any, size: int, found: Any, rebuild: Any, axes: Any, out_axes: Any) -> Any:
     """``f`` on one example after the other."""
     results = []
-    xs = [constant(x) if axis is not None and x.__class__ is not Tensor else x for x, axis in zip(found, axes, strict=True)]
+    mapped = zip(found, axes, strict=True)
+    xs = [x if axis is None or x.__class__ is Tensor else constant(x) for x, axis in mapped]
     for i in range(size):
         passed = [x if axis is None else x[(slice(None),) * axis + (i,)] for x, axis in zip(xs, axes, strict=True)]
         args, kwargs = rebuild(iter(passed))
