@@ -1,4 +1,7 @@
-"""The experiments package: every experiment runs quickly and is judged, and its files can be trusted and re-judged."""
+"""The experiments package: every experiment runs quickly and is judged, and its files can be trusted and re-judged.
+
+Length: the runs that most tests look at are made once, for all of them; the rest is the problems, a test each.
+"""
 
 from __future__ import annotations
 
