@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.indexed_slices import IndexedSlices
 from dualtape.core.recorders import STACK
 from dualtape.core.tensor import Node, Operand, Tensor, constant, read_only, wrap
 
@@ -96,12 +97,62 @@ class Variable(Operand):
         return self
 
     def assign_add(self, value: Any) -> Variable:
-        """Add to the value (not differentiated); see ``assign``."""
+        """Add to the value (not differentiated); see ``assign``. IndexedSlices are added slice by slice."""
+        if isinstance(value, IndexedSlices):
+            return self.scatter_add(value)
         return self.assign(self._node.value + bare(value))
 
     def assign_sub(self, value: Any) -> Variable:
-        """Subtract from the value (not differentiated); see ``assign``."""
+        """Subtract from the value (not differentiated); see ``assign``. IndexedSlices go slice by slice."""
+        if isinstance(value, IndexedSlices):
+            return self.scatter_sub(value)
         return self.assign(self._node.value - bare(value))
+
+    def scatter_add(self, sparse_delta: Any) -> Variable:
+        """Add IndexedSlices to the value where they belong (not differentiated).
+
+        Args:
+            sparse_delta: IndexedSlices of the Variable's shape; what falls on one place is added up.
+
+        Returns:
+            The Variable itself.
+
+        Raises:
+            TypeError: for anything but IndexedSlices.
+            ValueError: for slices of another shape.
+            IndexError: for an index out of range.
+
+        Example:
+            >>> import dualtape as dt
+            >>> v = dt.Variable([1.0, 2.0, 3.0])
+            >>> v.scatter_add(dt.IndexedSlices([10.0, 10.0], [2, 2])).numpy()
+            array([ 1.,  2., 23.])
+        """
+        return self._scatter("scatter_add", sparse_delta, np.add.at)
+
+    def scatter_sub(self, sparse_delta: Any) -> Variable:
+        """Subtract IndexedSlices from the value where they belong (not differentiated); see ``scatter_add``."""
+        return self._scatter("scatter_sub", sparse_delta, np.subtract.at)
+
+    def scatter_update(self, sparse_delta: Any) -> Variable:
+        """Put IndexedSlices in the place of what the value has there (not differentiated); see ``scatter_add``.
+
+        Of several slices for one place, the last one stays.
+        """
+        return self._scatter("scatter_update", sparse_delta, lambda new, index, values: new.__setitem__(index, values))
+
+    def _scatter(self, name: str, slices: Any, change: Any) -> Variable:
+        if not isinstance(slices, IndexedSlices):
+            raise TypeError(f"{name} takes IndexedSlices, not {type(slices).__name__}")
+        index, values = slices.indices._node.value, slices.values._node.value
+        shape = self._node.value.shape
+        if not shape or values.shape[1:] != shape[1:]:
+            raise ValueError(f"{name}: values of shape {values.shape} are no slices of {self.name!r} of shape {shape}")
+        if index.size and not (0 <= index.min() and index.max() < shape[0]):
+            raise IndexError(f"{name}: an index is outside the first axis of {self.name!r} of shape {shape}")
+        new = np.array(self._node.value)
+        change(new, index, values)
+        return self.assign(new)
 
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Variable(")

@@ -37,7 +37,11 @@ Rule = Callable[[list[Tensor], list[Any], bool], Sequence[Any]]
 
 
 class Call(Row):
-    """One call of a function with rules of its own. Entry: row, identities, identities of the results, operands."""
+    """One call of a function with rules of its own. Entry: row, identities, identities of the results, operands.
+
+    A rule that is missing is None here, and not the method that derives it: the row would be part of a cycle, and
+    each call would wait for the garbage collector with all that its rules hold.
+    """
 
     __slots__ = ("back", "forward", "held", "ins", "outs")
 
@@ -46,15 +50,18 @@ class Call(Row):
         self.ins, self.outs = ins, outs
         # What the rules themselves keep alive, as far as it is known.
         self.held: tuple[Node, ...] = ()
-        self.back: Rule = back or self.from_forward
-        self.forward: Rule = forward or self.from_back
+        self.back, self.forward = back, forward
         self.work = costs.moves
 
     def from_back(self, primals: list[Tensor], ts: list[Any], raw: bool) -> list[Any]:
-        return transposed(lambda gs: self.back(primals, gs, raw), self.outs, ts)
+        back = self.back
+        assert back is not None
+        return transposed(lambda gs: back(primals, gs, raw), self.outs, ts)
 
     def from_forward(self, primals: list[Tensor], gs: list[Any], raw: bool) -> list[Any]:
-        return transposed(lambda ts: self.forward(primals, ts, raw), self.ins, gs)
+        forward = self.forward
+        assert forward is not None
+        return transposed(lambda ts: forward(primals, ts, raw), self.ins, gs)
 
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
         return self, ids, tuple([out.id for out in outs]), operands
@@ -63,13 +70,14 @@ class Call(Row):
         _, ids, out_ids, operands = entry
         gs = [g, *[cotangents.pop(i, None) for i in out_ids[1:]]]
         if any([g is not None for g in gs]):
-            for k, (i, c) in enumerate(zip(ids, self.applied(self.back, operands, gs, self.outs, raw), strict=True)):
+            found = self.applied(self.back or self.from_forward, operands, gs, self.outs, raw)
+            for k, (i, c) in enumerate(zip(ids, found, strict=True)):
                 if i and c is not None:
                     c = fitting(c, self.ins[k], f"{self.name}: gradient {k}")
                     cotangents.add(i, cast_back(c, self.ins[k].dtype))
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        ts = self.applied(self.forward, entry[3], tangents, self.ins, raw)
+        ts = self.applied(self.forward or self.from_back, entry[3], tangents, self.ins, raw)
         found = [
             fitting(np.zeros((), y.dtype) if t is None else t, y, f"{self.name}: tangent {k}")
             for k, (t, y) in enumerate(zip(ts, self.outs, strict=True))
