@@ -55,6 +55,12 @@ class Variable(Operand):
         ):
             raise ValueError(f"a value of shape {shape} cannot be assigned to {self.name!r} of shape {self._shape}")
 
+    def _ensure_castable(self, dtype: Any) -> None:
+        if not np.can_cast(dtype, self._node.value.dtype, "same_kind"):
+            raise TypeError(
+                f"a value of dtype {dtype} cannot be assigned to {self.name!r} of dtype {self._node.value.dtype}"
+            )
+
     def _value(self) -> Any:
         return self._node.value
 
@@ -88,8 +94,7 @@ class Variable(Operand):
         self._check(new.shape)
         dtype = self._node.value.dtype
         if new.dtype != dtype:
-            if not np.can_cast(new.dtype, dtype, "same_kind"):
-                raise TypeError(f"a value of dtype {new.dtype} cannot be assigned to {self.name!r} of dtype {dtype}")
+            self._ensure_castable(new.dtype)
             new = new.astype(dtype)
         node = Node(new, self._node.id)
         node.tangents = self._node.tangents
@@ -150,6 +155,7 @@ class Variable(Operand):
             raise ValueError(f"{name}: values of shape {values.shape} are no slices of {self.name!r} of shape {shape}")
         if index.size and not (0 <= index.min() and index.max() < shape[0]):
             raise IndexError(f"{name}: an index is outside the first axis of {self.name!r} of shape {shape}")
+        self._ensure_castable(values.dtype)
         new = np.array(self._node.value)
         change(new, index, values)
         return self.assign(new)

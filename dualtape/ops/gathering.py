@@ -28,6 +28,7 @@ class Gather(Linear):
         _, i, shape, dtype, params = entry
         before = cotangents.get(i)
         if i in cotangents.sparse and (before is None or before.__class__ is Slices):
+            cotangents.masked = True
             if before is None:
                 cotangents[i] = before = Slices(shape, dtype)
             before.pieces.append((cast_back(g, dtype), params["index"]))
@@ -132,5 +133,5 @@ def gather(
     found: Any = getitem(np.moveaxis(x, along, batch), (*places, index))
     # The axes of the indices come first; they belong in the place of the axis that was read.
     count = index.ndim - batch
-    found = np.moveaxis(found, range(batch, batch + count), range(along, along + count))
+    found = np.moveaxis(found, tuple(range(batch, batch + count)), tuple(range(along, along + count)))
     return found  # type: ignore[no-any-return]
