@@ -142,8 +142,8 @@ class Slices:
 
     def join(self) -> tuple[Any, Any]:
         """All values and all indices, the pieces one after the other as they were recorded."""
-        tail = self.shape[1:]
-        found = [(np.reshape(g, (-1, *tail)), index.reshape(-1)) for g, index in reversed(self.pieces)]
+        slices = (-1, *self.shape[1:])
+        found = [(g.reshape(slices), index.reshape(-1)) for g, index in reversed(self.pieces)]
         if len(found) == 1:
             return found[0]
         return np.concatenate([g for g, _ in found]), np.concatenate([index for _, index in found])

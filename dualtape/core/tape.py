@@ -48,7 +48,8 @@ class TapeRecorder(Recorder):
     def watch_variable(self, variable: Variable) -> None:
         assert self.entries is not None and self.variables is not None
         self.variables.setdefault(variable._node.id, variable)
-        self.entries.setdefault(variable._node.id, None)
+        if variable._node.value.dtype.kind in "fc":  # no integer has a derivative, however it was watched
+            self.entries.setdefault(variable._node.id, None)
 
     def cut(self, row: Row, operands: Sequence[Any], outs: Sequence[Node]) -> None:
         known = self.entries

@@ -230,7 +230,7 @@ def no_tangent(leaf: Any) -> Any:
     """The tangent of an argument that is not followed."""
     if not is_array(leaf):
         return 0.0
-    kind = np.result_type(leaf)
+    kind = leaf.dtype if isinstance(leaf, Operand) else np.result_type(leaf)
     return constant(np.zeros(np.shape(leaf), kind if kind.kind in "fc" else float))
 
 
