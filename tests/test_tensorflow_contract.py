@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import pickle
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -225,6 +228,108 @@ def test_a_variable_has_tensorflows_surface() -> None:
     with pytest.raises(TypeError, match="complex128 cannot be assigned to 'v' of dtype float32"):
         v.assign(np.ones(3) * 1j)
     assert np.array_equal(v, [4.0, 5.0, 6.0])
+
+
+# ------------------------------------------------------------------ reading a Variable
+def test_a_value_read_before_an_assignment_is_a_constant_to_a_later_tape() -> None:
+    """A proximal term: the last iterate stands still. All reads had the Variable's identity once, and this was 0."""
+    w = tf.Variable(3.0)
+    old = w.value()
+    w.assign(5.0)
+    with tf.GradientTape() as tape, tf.ForwardAccumulator(w, 1.0) as acc:
+        loss = (w - old) ** 2
+    assert float(tape.gradient(loss, w)) == 4.0 and float(acc.jvp(loss)) == 4.0
+
+
+@pytest.mark.parametrize("read", [tf.Variable.value, tf.Variable.read_value, tf.convert_to_tensor, lambda v: v + 0.0])
+def test_a_value_read_outside_or_in_a_pause_is_a_constant(read: Any) -> None:
+    w = tf.Variable(3.0)
+    before = read(w)
+    with tf.GradientTape(persistent=True) as tape:
+        with tape.stop_recording():
+            paused = read(w)
+        with tf.stop_recording():
+            all_paused = read(w)
+        y, z, u = w * before, w * paused, w * all_paused
+    assert [float(tape.gradient(t, w)) for t in (y, z, u)] == [3.0, 3.0, 3.0]
+    with tf.ForwardAccumulator(w, 1.0) as acc:
+        y, z = w * before, w * read(w)
+    assert (float(acc.jvp(y)), float(acc.jvp(z))) == (3.0, 6.0)
+
+
+def test_each_reading_is_a_tensor_of_its_own() -> None:
+    v = tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        a, b = v.value(), v.value()
+        v.assign(5.0)
+        c = v.value()
+        y = a * b * v + c
+    assert [float(g) for g in tape.gradient(y, [a, b, c, v])] == [15.0, 15.0, 1.0, 40.0]
+    assert float(tape.gradient(v, v)) == 1.0 and float(tape.gradient([v, y], v)) == 41.0
+    assert len(tape) == 3  # readings are not counted
+
+
+def test_a_value_that_is_watched_itself_is_not_the_variable() -> None:
+    v = tf.Variable(3.0, trainable=False)
+    r = v.value()
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(r)
+        y = r * r * v
+    assert float(tape.gradient(y, r)) == 18.0 and tape.gradient(y, v) is None
+
+
+def test_what_was_read_before_the_variable_was_watched_is_not_followed() -> None:
+    v = tf.Variable(3.0)
+    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+        y = v * v
+        tape.watch(v)
+        z = v * v
+    assert tape.gradient(y, v) is None and float(tape.gradient(z, v)) == 6.0
+    acc = tf.ForwardAccumulator(v, 1.0)
+    with tape:
+        y = v * v
+        with acc:
+            z = v * v
+        u = v * v
+    assert acc.jvp(y) is None and float(acc.jvp(z)) == 6.0 and acc.jvp(u) is None
+    assert [float(tape.gradient(t, v)) for t in (y, z, u)] == [6.0, 6.0, 6.0]
+
+
+def test_operations_share_a_reading_and_leave_nothing_behind() -> None:
+    v = tf.Variable(np.ones(100))
+    with tf.GradientTape() as tape:
+        y = v * v
+        for _ in range(10):
+            y = y * v
+    assert len(tape._entries) == 13  # the Variable, one reading of it, eleven products
+    assert np.array_equal(tape.gradient(y, v), np.full(100, 12.0))
+    gc.collect()
+    gc.disable()
+    try:
+        gone = weakref.ref(v)
+        del v, y, tape
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_variable_read_in_threads_is_followed_by_each_ones_own_tape() -> None:
+    v = tf.Variable(3.0)
+    found: list[float] = []
+
+    def work(n: int) -> None:
+        for _ in range(50):
+            with tf.GradientTape() as tape:
+                y = v**n
+            found.append(float(tape.gradient(y, v)) / n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 3)]
+    with tf.GradientTape() as tape:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(found) == [1.0] * 50 + [3.0] * 50 + [9.0] * 50 and len(tape._entries) == 0
 
 
 # ------------------------------------------------------------------ convert_to_tensor, TensorSpec

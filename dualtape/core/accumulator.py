@@ -24,6 +24,7 @@ class TangentRecorder(Recorder):
     def __init__(self, key: int) -> None:
         self.entries = None
         self.live = True
+        self.reads = {}
         self.key = key
 
     def tracks(self, node: Node) -> bool:
@@ -177,7 +178,7 @@ class ForwardAccumulator:
         if isinstance(x, IndexedSlices):
             t = self._tangent(x.values, zero)
             return None if t is None else IndexedSlices(t, x.indices, x.dense_shape)
-        node = x._read()._node if isinstance(x, Operand) else None
+        node = x._node if isinstance(x, Operand) else None
         t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
         if t is None:
             return constant(np.zeros(np.shape(x), x.dtype if isinstance(x, Operand) else None)) if zero else None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.table import ROWS
-from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, raw, tensor
+from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, raw, tensor, wrap
 
 
 class IndexedSlices(Operand):
@@ -170,6 +170,8 @@ class Slices:
 
 
 def followed(target: Any) -> Any:
-    """A target as an operand; of IndexedSlices, their values, which have the same derivatives and an identity."""
-    return target.values if isinstance(target, IndexedSlices) else operand(target)
-
+    """A target as an operand that recorders know: a Variable itself and not a new reading of it, and of IndexedSlices
+    the values, which have the derivatives of the array and an identity besides."""
+    if isinstance(target, IndexedSlices):
+        return target.values
+    return wrap(target._node) if isinstance(target, Operand) else operand(target)

@@ -17,7 +17,7 @@ from dualtape.core.structure import flatten, is_leaf, match_structure
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, tensor
 from dualtape.core.unconnected import UnconnectedGradients, wants_zero
-from dualtape.core.variable import Variable
+from dualtape.core.variable import READ, Variable
 
 Entries = dict[int, Any]
 
@@ -36,6 +36,7 @@ class TapeRecorder(Recorder):
     ) -> None:
         self.entries = entries
         self.live = True
+        self.reads = {}
         self.variables = variables
         self.cuts = cuts
         self.watches = watches
@@ -146,6 +147,7 @@ class GradientTape:
             elif isinstance(leaf, Variable):
                 recorder = self._recorder or TapeRecorder(self._entries, self._variables, self._cuts, True)
                 recorder.watch_variable(leaf)
+                leaf._renew()  # what was read of it before is not followed
             else:
                 self._entries.setdefault(leaf._read()._node.id, None)
 
@@ -176,7 +178,7 @@ class GradientTape:
     # ---- what it holds
     def __len__(self) -> int:
         """The number of operations recorded."""
-        return sum(1 for e in self._entries.values() if e)
+        return sum(1 for e in self._entries.values() if e and e[0] is not READ)
 
     def __bool__(self) -> bool:
         return True

@@ -12,6 +12,7 @@ from dualtape.core.families import Linear
 from dualtape.core.indexed_slices import Slices
 from dualtape.core.recording import fresh, publish, record
 from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
+from dualtape.core.variable import Variable
 from dualtape.ops.indexing import getitem, scatter
 
 
@@ -101,7 +102,7 @@ def gather(
         >>> g.indices, g.values.shape, g.dense_shape
         (Tensor([2, 0]), (2, 2), (3, 2))
     """
-    x: Any = operand(params)
+    x: Any = operand(params) if not isinstance(params, Variable) else params
     shape = np.shape(x)
     index = np.array(raw(operand(indices)))  # a copy: the caller may change his before the sweep
     if not index.size and index.dtype.kind == "f":
@@ -123,6 +124,9 @@ def gather(
             f"gather: index {index[wrong][0]} is out of range for axis {along} of length {shape[along]}"
             + ("; negative ones do not count from the end here, as they do in x[indices]" if (index < 0).any() else "")
         )
+    if isinstance(x, Variable):
+        # Slices of a Variable are read from itself: the whole of it is not read, and its gradient is slices too.
+        x = x._read() if along else x._opened()
     if not along:
         return rows(x, index)  # type: ignore[no-any-return]
     if x.__class__ is not Tensor:

@@ -94,12 +94,13 @@ class Gradient(Bound):
         # Under the recorders outside: what grad_fn holds on to is then differentiable itself.
         try:
             returned = self.f(*owner, *given.filled(given.operands), **kwargs)
+            if not (isinstance(returned, (tuple, list)) and len(returned) == 2 and callable(returned[1])):
+                got = type(returned).__name__
+                raise TypeError(f"custom_gradient: {self.name} returns a pair (y, grad_fn), got {got}")
+            value, grad_fn = returned
+            outs, rebuild = results(value)  # in here, since a Variable among them is read
         finally:
             recorders.remove(reads)
-        if not (isinstance(returned, (tuple, list)) and len(returned) == 2 and callable(returned[1])):
-            raise TypeError(f"custom_gradient: {self.name} returns a pair (y, grad_fn), got {type(returned).__name__}")
-        value, grad_fn = returned
-        outs, rebuild = results(value)
         for y in outs:
             reads.takes(y._node)
         for i, node in reads.foreign.items():
