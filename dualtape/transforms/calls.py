@@ -336,6 +336,11 @@ class Bound:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call((), *args, **kwargs)
 
+    @property
+    def rules(self) -> dict[str, str]:
+        """``"given"`` or ``"derived"`` (from the other one) for ``"jvp"`` and ``"vjp"``; empty if there is no rule."""
+        return {}
+
     def call(self, owner: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
         """The function, of the object it is a method of (if it is one) and its arguments."""
         raise NotImplementedError

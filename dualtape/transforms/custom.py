@@ -60,6 +60,7 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
 
     Returns:
         A function with the arguments of ``f`` that returns ``y``, of Tensors. Keyword arguments are not differentiated.
+        ``dualtape.testing.check_rule`` checks it.
 
     Raises:
         TypeError: if ``f`` does not return such a pair, reads Variables and ``grad_fn`` does not take ``variables``, or
@@ -85,6 +86,11 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
 
 class Gradient(Bound):
     """A function made by ``custom_gradient``."""
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """Which of the two rules was given, and which is derived from the other one."""
+        return {"jvp": "derived", "vjp": "given"}
 
     def call(self, owner: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
         outer = recorders.live()
@@ -149,7 +155,8 @@ def custom_jvp(f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> An
         nondiff_argnums: positions of arguments that are not differentiated; the rule takes them first, one by one.
 
     Returns:
-        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defjvp`` and ``defvjp``.
+        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defjvp`` and ``defvjp``, and
+        with ``rules``, which says of each side whether it is given or derived.
 
     Raises:
         TypeError: (when called) if it has no rule, or if ``f`` uses a Tensor from outside that a recorder follows.
@@ -183,7 +190,8 @@ def custom_vjp(f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> An
         nondiff_argnums: positions of arguments that are not differentiated; ``bwd`` takes them first, one by one.
 
     Returns:
-        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defvjp`` and ``defjvp``.
+        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defvjp`` and ``defjvp``, and
+        with ``rules``, which says of each side whether it is given or derived.
 
     Raises:
         TypeError: (when called) if it has no rule, or if ``f`` uses a Tensor from outside that a recorder follows.
@@ -214,6 +222,12 @@ class Ruled(Bound):
         self.jvp: Callable[..., Any] | None = None
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """Which of the two rules was given, and which is derived from the other one."""
+        given = {"jvp": self.jvp is not None, "vjp": self.bwd is not None}
+        return {name: "given" if g else "derived" for name, g in given.items()} if any(given.values()) else {}
 
     def defjvp(self, jvp: Callable[..., Any]) -> None:
         """Set the forward rule, ``jvp(primals, tangents) -> (value, tangent)``."""
