@@ -1,8 +1,10 @@
 """Rows, by family. Importing this package fills the table, except the families that are loaded when first used."""
 
 from dualtape.ops import (
+    control_flow,
     creation,
     elementwise,
+    gathering,
     indexing,
     nondifferentiable,
     products,
@@ -13,8 +15,10 @@ from dualtape.ops import (
 )
 
 __all__ = [
+    "control_flow",
     "creation",
     "elementwise",
+    "gathering",
     "indexing",
     "nondifferentiable",
     "products",
