@@ -230,6 +230,23 @@ def test_a_variable_has_tensorflows_surface() -> None:
     assert np.array_equal(v, [4.0, 5.0, 6.0])
 
 
+def test_a_custom_function_that_would_lose_a_variable_names_it() -> None:
+    v = tf.Variable(2.0, trainable=False, name="scale")
+    by_gradient = tf.custom_gradient(lambda x: (x * v, lambda g: g * v))
+    by_vjp = tf.custom_vjp(lambda x: x * v)
+    by_vjp.defvjp(lambda x: (x * v, None), lambda kept, g: (g * v,))
+    for f in (by_gradient, by_vjp):
+        x = tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)  # nobody follows the Variable
+        assert float(tape.gradient(y, x)) == 2.0
+        with tf.GradientTape() as tape:
+            tape.watch([x, v])
+            with pytest.raises(TypeError, match=r"uses the Variable 'scale' \(\) from outside .* make it an argument"):
+                f(x)
+
+
 # ------------------------------------------------------------------ reading a Variable
 def test_a_value_read_before_an_assignment_is_a_constant_to_a_later_tape() -> None:
     """A proximal term: the last iterate stands still. All reads had the Variable's identity once, and this was 0."""

@@ -172,6 +172,8 @@ class Slices:
 def followed(target: Any) -> Any:
     """A target as an operand that recorders know: a Variable itself and not a new reading of it, and of IndexedSlices
     the values, which have the derivatives of the array and an identity besides."""
-    if isinstance(target, IndexedSlices):
+    if target.__class__ is Tensor:
+        return target
+    if target.__class__ is IndexedSlices:
         return target.values
     return wrap(target._node) if isinstance(target, Operand) else operand(target)

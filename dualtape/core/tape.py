@@ -136,7 +136,7 @@ class GradientTape:
             ValueError: for ndarrays and numbers, which have no identity to follow.
         """
         for leaf in flatten(tensor)[0]:
-            if not isinstance(leaf, Operand) or isinstance(leaf, IndexedSlices):
+            if not isinstance(leaf, Operand) or leaf.__class__ is IndexedSlices:
                 raise ValueError(
                     f"cannot watch a {type(leaf).__name__}: a tape follows Tensors and Variables; "
                     "make one with dualtape.constant(value)"
@@ -232,7 +232,7 @@ class GradientTape:
             raise TypeError("gradient() needs a target, got None" if target is None else "gradient() got no targets")
         found, rebuild = flatten(sources)
         for source in found:
-            if not isinstance(source, Operand) or isinstance(source, IndexedSlices):
+            if not isinstance(source, Operand) or source.__class__ is IndexedSlices:
                 raise TypeError(f"a source of a gradient is a Tensor or Variable, not {type(source).__name__}")
         if not self._persistent:
             self._stop()

@@ -271,7 +271,7 @@ class Body(Recorder):
     With ``refuse``, a name, taking anything the recorders outside follow is an error that names the function.
     """
 
-    __slots__ = ("foreign", "inside", "outer", "refuse", "variables")
+    __slots__ = ("foreign", "inside", "names", "outer", "refuse", "variables")
 
     def __init__(self, outer: Stack, inside: Sequence[Tensor], refuse: str = "") -> None:
         super().__init__(None)
@@ -279,6 +279,7 @@ class Body(Recorder):
         self.inside = {x._node.id for x in inside}
         self.foreign: dict[int, Node] = {}
         self.variables: dict[int, Any] = {}
+        self.names: dict[int, str] = {}  # of all Variables, for messages
 
     def tracks(self, node: Node) -> bool:
         known = self.live and not self.refuse
@@ -287,6 +288,7 @@ class Body(Recorder):
     def access(self, variable: Any) -> None:
         for r in self.outer:
             r.access(variable)
+        self.names[variable._node.id] = variable.name
         if variable.trainable:
             self.variables.setdefault(variable._node.id, (variable, variable._node))
 
@@ -301,7 +303,7 @@ class Body(Recorder):
         if not any([r.tracks(node) for r in self.outer]):
             return False
         if self.refuse:
-            raise from_outside(self.refuse, node)
+            raise from_outside(self.refuse, node, self.names)
         self.foreign[node.id] = node
         return True
 
@@ -314,10 +316,11 @@ class Body(Recorder):
                 recorders.remove(self)
 
 
-def from_outside(name: str, node: Node) -> TypeError:
+def from_outside(name: str, node: Node, names: dict[int, str]) -> TypeError:
     """The error for a derivative that a function with rules of its own would lose."""
+    used = f"the Variable {names[node.id]!r}" if node.id in names else "a Tensor"
     return TypeError(
-        f"{name} uses a Tensor {node.value.shape} from outside that a recorder follows, which "
+        f"{name} uses {used} {node.value.shape} from outside that a recorder follows, which "
         "its rules say nothing about: make it an argument, or pass it through dualtape.stop_gradient"
     )
 

@@ -111,7 +111,7 @@ class Gradient(Bound):
             reads.takes(y._node)
         for i, node in reads.foreign.items():
             if i not in reads.variables:
-                raise from_outside(f"custom_gradient: {self.name}", node)
+                raise from_outside(f"custom_gradient: {self.name}", node, reads.names)
         used = [(v, node) for _, (v, node) in sorted(reads.variables.items()) if id(v) not in given.variables]
         if used and not takes_variables(grad_fn):
             names = ", ".join(repr(v.name) for v, _ in used)
