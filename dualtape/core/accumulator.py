@@ -207,7 +207,10 @@ class ForwardAccumulator:
     def _tangent(self, x: Any, zero: bool) -> Any:
         if isinstance(x, IndexedSlices):
             t = self._tangent(x.values, zero)
-            return None if t is None else IndexedSlices(t, x.indices, x.dense_shape)
+            if t is None or not self._batch:
+                return None if t is None else IndexedSlices(t, x.indices, x.dense_shape)
+            # One tangent for each direction: an array, since slices have no axis in front of the first.
+            return np.stack([IndexedSlices(row, x.indices, x.dense_shape)._read() for row in t])
         node = x._node if isinstance(x, Operand) else None
         t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
         if t is None:
