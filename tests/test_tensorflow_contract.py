@@ -277,7 +277,7 @@ def test_a_value_read_outside_or_in_a_pause_is_a_constant(read: Any) -> None:
 def test_each_reading_is_a_tensor_of_its_own() -> None:
     v = tf.Variable(3.0)
     with tf.GradientTape(persistent=True) as tape:
-        a, b = v.value(), v.value()
+        a, b = v.value(), tf.convert_to_tensor(v)
         v.assign(5.0)
         c = v.value()
         y = a * b * v + c
@@ -335,7 +335,7 @@ def test_a_reading_is_shared_under_the_same_recorders_only() -> None:
     with tf.GradientTape() as outer, tf.GradientTape() as inner:
         y = v * w
         with outer.stop_recording():
-            paused = tf.convert_to_tensor(v)
+            paused = v.real  # of a real Variable, what operations on it share
         z = y + paused * w
     assert float(outer.gradient(z, v)) == 2.0  # by y alone
     assert float(inner.gradient(z, v)) == 4.0

@@ -9,6 +9,7 @@ import numpy as np
 from dualtape.core.recording import fresh
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
+from dualtape.core.variable import Variable
 
 
 def made(numpy_function: Any) -> Any:
@@ -69,7 +70,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         (True, Tensor([1., 2.], dtype=float32))
     """
     if isinstance(value, Operand):
-        x = value._read()
+        x = value.value() if isinstance(value, Variable) else value._read()
     else:
         x = constant(value, dtype if not isinstance(value, (np.ndarray, np.generic)) else None)
         if dtype is None and dtype_hint is not None and not isinstance(value, (np.ndarray, np.generic)):
