@@ -402,6 +402,96 @@ def test_gradients_by_a_shared_argument_are_one_for_each_example() -> None:
     close(dt.vmap(dt.grad(loss), (None, 0))(A, X), np.stack([bare(dt.grad(loss)(A, x)) for x in X]))
 
 
+@pytest.mark.parametrize("body", BODIES)
+def test_gradients_by_a_shared_argument_of_any_body(body: str) -> None:
+    f = BODIES[body]
+
+    def loss(w: Any, x: Any) -> Any:
+        return np.sum(f(w * x) ** 2) + w[0] * w[1:].sum() + np.sum(f(w)) * x[0]
+
+    w = np.array([0.5, -1.5, 1.0])
+    for transform in (dt.grad, dt.hessian, lambda g: dt.jacrev(dt.grad(g))):
+        close(dt.vmap(transform(loss), (None, 0))(w, X), np.stack([bare(transform(loss)(w, x)) for x in X]))
+
+    def total(w: Any) -> Any:
+        return np.sum(dt.vmap(dt.grad(loss), (None, 0))(w, X) ** 2)
+
+    def looped(w: Any) -> Any:
+        return sum(np.sum(dt.grad(loss)(w, x) ** 2) for x in X)
+
+    close(dt.grad(total)(w), dt.grad(looped)(w))
+    close(dt.jacfwd(total)(w), dt.jacfwd(looped)(w))
+
+
+def test_indices_may_differ_from_example_to_example() -> None:
+    places = np.array([2, 0, 1])
+    close(dt.vmap(lambda i, x: x[i])(places, X), X[[0, 1, 2], places])
+    close(dt.vmap(lambda i: dt.constant(A)[i])(places), A[places])
+    close(dt.vmap(lambda i: A[i])(places), A[places])
+    slopes = dt.vmap(lambda i, x: dt.grad(lambda y: y[i] * y[0] * y[i])(x))(places, X)
+    close(
+        slopes, np.stack([bare(dt.grad(lambda y, i=i: y[i] * y[0] * y[i])(x)) for i, x in zip(places, X, strict=True)])
+    )
+
+
+def test_a_variable_that_is_assigned_to_inside_vmap_has_the_value_of_the_last_example() -> None:
+    v = dt.Variable(0.0)
+
+    def f(x: Any) -> Any:
+        v.assign(x[0])
+        return v * x
+
+    close(dt.vmap(f)(X), X[:, :1] * X)
+    assert float(v.numpy()) == X[-1, 0]
+
+
+def test_operations_on_all_examples_are_counted() -> None:
+    once = dt.inspect.cost(BODIES["dense"], X[0]).evaluation
+    every = dt.inspect.cost(dt.vmap(BODIES["dense"]), X).evaluation
+    assert (every.adds, every.mults, every.nonlinear) == (3 * once.adds, 3 * once.mults, 3 * once.nonlinear)
+
+
+def test_an_accumulator_with_a_batch_goes_around_vmap_and_inside_it() -> None:
+    def f(x: Any) -> Any:
+        return np.tanh(A @ x) * np.sum(x)
+
+    directions = RNG.normal(size=(2, 3, 3))
+    x = dt.constant(X)
+    with dt.ForwardAccumulator(x, directions, batch=True) as acc:
+        y = dt.vmap(f)(x)
+    close(
+        acc.jvp(y), np.stack([[bare(dt.jvp(f, (v,), (t,))[1]) for v, t in zip(X, d, strict=True)] for d in directions])
+    )
+
+    def columns(x: Any) -> Any:
+        with dt.ForwardAccumulator(x, np.eye(3), batch=True) as acc:
+            y = f(x)
+        return acc.jvp(y)
+
+    close(dt.vmap(columns)(X), np.stack([bare(dt.jacfwd(f)(x)).T for x in X]))
+    c = dt.constant(X[0])
+    older = dt.ForwardAccumulator(c, np.eye(3), batch=True)
+
+    def products(x: Any) -> Any:
+        with older:
+            z = c * x
+        return older.jvp(z)
+
+    close(dt.vmap(products)(X), np.stack([np.diag(x) for x in X]))
+
+
+def test_a_jacobian_that_its_own_tape_records_is_differentiated() -> None:
+    def f(x: Any) -> Any:
+        return np.tanh(A @ x) * x
+
+    x = dt.constant(X[0])
+    with dt.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = f(x)
+        total = np.sum(tape.jacobian(y, x) ** 2)
+    close(tape.gradient(total, x), dt.grad(lambda x: np.sum(dt.jacfwd(f)(x) ** 2))(X[0]))
+
+
 def test_tapes_and_accumulators_work_inside_vmap() -> None:
     def inside(x: Any) -> Any:
         with dt.GradientTape(persistent=True) as tape:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from math import isfinite
+from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,19 @@ from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
 
 new_number = count(1).__next__
+ndarray = np.ndarray
 
 # Rules by NumPy function and ufunc: rule(level, *args, **kwargs), of which some are Batches of that level.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 # How many levels are open: sweeps look for Batches only if there are any.
 OPEN = [0]
+_lock = Lock()
+
+
+def count_open(more: int) -> None:
+    """One level more or less; levels of all threads count."""
+    with _lock:
+        OPEN[0] += more
 
 
 class NotBatched(TypeError):
@@ -57,12 +66,12 @@ class Level:
     @contextmanager
     def running(self) -> Iterator[None]:
         """A block whose operations belong to this level."""
-        OPEN[0] += 1
+        count_open(1)
         try:
             with recorders.only((self.marker,) if self.marker is not None else ()):
                 yield
         finally:
-            OPEN[0] -= 1
+            count_open(-1)
 
     def close(self) -> None:
         """From now on its Batches are of no use."""
@@ -184,6 +193,10 @@ class Batch:
 
     # ---- NumPy's protocols
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if len(inputs) == 2 and method == "__call__" and not kwargs and ufunc.signature is None:
+            pair = lined_up(*inputs)
+            if pair is not None and ufunc.nout == 1:
+                return Batch(self.level, computed(ufunc, *pair))
         if any([isinstance(a, Operand) for a in inputs]):
             return NotImplemented
         if method == "__call__" and ufunc in FUNCTIONS:
@@ -226,7 +239,7 @@ class Batch:
     conj = conjugate
 
     def astype(self, dtype: Any, **kwargs: Any) -> Any:
-        return carried_out(lambda level, x: level_batch(level, x.physical.astype(dtype)), (self,), {}, np.astype)
+        return carried_out(converted, (self, dtype), {}, lambda x, dtype: x.astype(dtype))
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)  # type: ignore[call-overload]
@@ -258,9 +271,9 @@ class Free(Batch):
         return self.physical.shape  # type: ignore[no-any-return]
 
 
-def level_batch(level: Level, physical: Any) -> Batch:
-    """A Batch of results."""
-    return Batch(level, physical)
+def converted(level: Level, x: Any, dtype: Any) -> Batch:
+    """The rule of ``astype``."""
+    return Batch(level, x.physical.astype(dtype))
 
 
 def is_batched(level: Level, value: Any) -> bool:
@@ -563,27 +576,45 @@ def aligned(level: Level, xs: Any) -> list[Any]:
     return found
 
 
-def computed(function: Any, xs: list[Any]) -> Any:
-    """A function of two operands; where arrays are large, in memory that was used before."""
-    x, y = xs
-    if x.__class__ is y.__class__ is np.ndarray and x.dtype is y.dtype and max(x.nbytes, y.nbytes) >= SMALLEST:
-        shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
-        return function(x, y, out=room(shape, x.dtype))
-    return None
-
-
-# Those whose result has the dtype of its operands.
+# Functions whose result has the dtype of their operands.
 ARITHMETIC: dict[Any, Any] = {np.add: np.add, np.subtract: np.subtract, np.multiply: np.multiply}
 ARITHMETIC |= {operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply}
+NUMBERS = {float, int, complex, bool, np.float64, np.float32, np.complex128, np.complex64, np.int64, np.bool_}
+
+
+def computed(function: Any, x: Any, y: Any) -> Any:
+    """A function of two arrays; where they are large, in memory that was used before."""
+    if x.__class__ is ndarray and x.nbytes >= SMALLEST and y.__class__ is ndarray and x.dtype is y.dtype:
+        ufunc = ARITHMETIC.get(function)
+        if ufunc is not None:
+            shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
+            return ufunc(x, y, out=room(shape, x.dtype))
+    return function(x, y)
+
+
+def lined_up(x: Any, y: Any) -> tuple[Any, Any] | None:
+    """The physical operands, if their axes line up as they are and nobody records around the batch; the common case."""
+    batch, other = (x, y) if x.__class__ is Batch else (y, x)
+    level, p = batch.level, batch.physical
+    if level.marker is not None or not level.live or p.__class__ is not ndarray:
+        return None
+    kind = other.__class__
+    if kind is Batch:
+        if other.level is not level or (other := other.physical).__class__ is not ndarray or other.ndim != p.ndim:
+            return None
+    elif kind is ndarray:
+        if other.ndim >= p.ndim:
+            return None
+    elif kind not in NUMBERS:
+        return None
+    return (p, other) if batch is x else (other, p)
 
 
 def ufunc_call(level: Level, ufunc: Any, *xs: Any, **kwargs: Any) -> Any:
     if kwargs.get("out") is not None or "where" in kwargs or getattr(ufunc, "signature", None):
         raise NotBatched(f"{ufunc.__name__}: no rule for a batch with these keywords")
     arrays = aligned(level, xs)
-    if ufunc in ARITHMETIC and not kwargs and (found := computed(ufunc, arrays)) is not None:
-        return Batch(level, found)
-    found = ufunc(*arrays, **kwargs)
+    found = computed(ufunc, *arrays) if len(arrays) == 2 and not kwargs else ufunc(*arrays, **kwargs)
     return tuple([Batch(level, y) for y in found]) if isinstance(found, tuple) else Batch(level, found)
 
 
@@ -644,13 +675,11 @@ UFUNC_RULES = set(UFUNCS.values())
 def python_operator(name: str, function: Any) -> None:
     """Give Batches an operator of Python's."""
 
-    ufunc = ARITHMETIC.get(function)
+    elementwise = name != "matmul"
 
     def rule(level: Level, *xs: Any) -> Any:
         arrays = aligned(level, xs)
-        if ufunc is not None and (found := computed(ufunc, arrays)) is not None:
-            return Batch(level, found)
-        return Batch(level, function(*arrays))
+        return Batch(level, computed(function, *arrays) if len(arrays) == 2 else function(*arrays))
 
     if name == "matmul":
 
@@ -659,15 +688,20 @@ def python_operator(name: str, function: Any) -> None:
 
     MANY.add(rule)
 
-    def method(x: Any, *others: Any) -> Any:
-        if others and isinstance(others[0], Operand):
-            return NotImplemented
-        return carried_out(rule, (x, *others), {}, function)
+    def unary(x: Any) -> Any:
+        return carried_out(rule, (x,), {}, function)
+
+    def method(x: Any, y: Any) -> Any:
+        if elementwise and (pair := lined_up(x, y)) is not None:
+            return Batch(x.level, computed(function, *pair))
+        return NotImplemented if isinstance(y, Operand) else carried_out(rule, (x, y), {}, function)
 
     def reflected(y: Any, x: Any) -> Any:
+        if elementwise and (pair := lined_up(x, y)) is not None:
+            return Batch(y.level, computed(function, *pair))
         return NotImplemented if isinstance(x, Operand) else carried_out(rule, (x, y), {}, function)
 
-    setattr(Batch, f"__{name}__", method)
+    setattr(Batch, f"__{name}__", unary if name in ("neg", "pos", "abs", "invert") else method)
     if name not in ("neg", "pos", "abs", "invert", "eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Batch, f"__r{name}__", reflected)
 

@@ -131,10 +131,10 @@ def guarded(zero: Any, product: Any) -> Any:
     try:
         if value.shape:
             flat = value.ravel("K")  # no copy, whatever the order of the axes
-            size = flat.dot(flat)  # of an infinity or a NaN anywhere, never finite
+            total = flat.dot(flat)  # of an infinity or a NaN anywhere, never finite
         else:
-            size = abs(value)
-        if isfinite(size.real):
+            total = abs(value)
+        if isfinite(total.real):
             return product
     except NotBatched:
         if finite(value):

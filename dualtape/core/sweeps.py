@@ -9,7 +9,7 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.accumulator import TangentRecorder
-from dualtape.core.batching import OPEN, Batch, Level, NotBatched, Outside, is_batched, sliced, stacked, top
+from dualtape.core.batching import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.recorders import STACK, Stack
 from dualtape.core.table import Row
@@ -54,6 +54,12 @@ def pull(e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
     """One step of a sweep. A rule that does not get through with Batches is applied once for each example."""
     row = e[0]
     if row.pull_batch(e, g, cotangents, raw):
+        return
+    if row.outputs == 1 and len(row.inputs(e)) == 1:  # it adds to one cotangent, as the last thing it does
+        try:
+            row.pull(e, g, cotangents, raw)
+        except Exception as error:
+            merge(cotangents, pull_each(e, g, {}, cotangents, raw, error))
         return
     others = {i: cotangents.pop(i) for i in e[2][1:] if i in cotangents} if row.outputs > 1 else {}
     part = portion(cotangents, others)
@@ -155,6 +161,8 @@ def unpacked(level: Level, c: Any) -> Any:
     value = c._node.value if c.__class__ is Tensor else c
     if is_batched(level, value):
         return value.physical
+    if isinstance(value, Batch) and value.level.number > level.number:
+        raise RuntimeError("an accumulator with a batch of tangents must be made inside the vmap that it is used in")
     return np.broadcast_to(c, (level.size, *c.shape))
 
 
@@ -252,23 +260,21 @@ def columns(
 def walk(entries: Entries, tangents: dict[int, Any], raw: bool, ends: Sequence[int]) -> dict[int, Any]:
     """Replay linear entries from the first to the last with new tangents, as far as ``ends`` depend on them."""
     wanted = set(ends)
-    # The tangents that each entry is the last to read: they are let go of there, and their memory is used again.
-    last: dict[int, list[int]] = {}
+    # Each entry with the tangents that it is the last to read: they are let go of, and their memory is used again.
+    steps: list[tuple[int, Any, Any, list[int]]] = []
     for i, e in reversed(entries.items()):
         if e and (i in wanted or (e[0].outputs > 1 and not wanted.isdisjoint(e[2]))):
-            inputs = e[0].inputs(e)
-            last[i] = [k for k in inputs if k not in wanted]
-            wanted.update(inputs)
-    for i, e in entries.items():
-        if i not in last:
-            continue
-        ids = e[0].inputs(e)
-        ts = [tangents.get(k) for k in ids]
-        if all([t is None for t in ts]):
-            continue
-        if any([k and t is None for k, t in zip(ids, ts, strict=True)]):
+            ids = e[0].inputs(e)
+            steps.append((i, e, ids, [k for k in ids if k not in wanted]))
+            wanted.update(ids)
+    get = tangents.get
+    for i, e, ids, last in reversed(steps):
+        ts = [get(ids[0])] if len(ids) == 1 else [get(k) for k in ids]
+        if any([t is None for t in ts]):
+            if all([t is None for t in ts]):
+                continue
             e = e[0].restrict(e, tangents)
-            ts = [tangents.get(k) for k in e[0].inputs(e)]
+            ts = [get(k) for k in e[0].inputs(e)]
         row = e[0]
         try:
             found = row.push(e, ts, raw)
@@ -278,7 +284,7 @@ def walk(entries: Entries, tangents: dict[int, Any], raw: bool, ends: Sequence[i
             tangents[i] = found
         else:
             tangents.update((k, t) for k, t in zip(e[2], found, strict=True) if t is not None)
-        for k in last[i]:
+        for k in last:
             tangents.pop(k, None)
         del ts, found
     return tangents
@@ -332,7 +338,7 @@ class BatchRecorder(TangentRecorder):
         found = [t._node.value if raw and t.__class__ is Tensor else t for t in found]
         if not raw:
             found = [tensor(t) if t.__class__ is Batch else t for t in found]
-        OPEN[0] += 1
+        count_open(1)
         before = STACK.get()
         STACK.set(() if level.marker is None else (level.marker,))
         try:
@@ -347,7 +353,7 @@ class BatchRecorder(TangentRecorder):
 
                 result = one_after_the_other(row.name, again, found, raw, error)
         finally:
-            OPEN[0] -= 1
+            count_open(-1)
             STACK.set(before)
         for out, t in zip(outs, (result,) if row.outputs == 1 else result, strict=True):
             if t is not None:

@@ -119,10 +119,10 @@ class Getitem(Linear):
 
     def pull_batch(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
         _, i, shape, dtype, index, basic = entry
-        level = top([g, index])
+        before = cotangents.get(i)
+        level = top([g, index, before])
         if not raw or level is None or level.marker is not None:
             return False
-        before = cotangents.get(i)
         if is_batched(level, before) and before.physical.__class__ is ndarray and i in cotangents.owned:
             buffer = before.physical
         else:
