@@ -95,3 +95,23 @@ def logistic(points: int, size: int) -> Problem:
     x = rng.standard_normal((points, size)) / size**0.5
     labels = np.where(rng.random(points) < 0.5, -1.0, 1.0)
     return Problem(logistic_value, (rng.standard_normal(size),), (x, labels), logistic_hand, "hessian")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A dense layer of as many units as inputs, and its Jacobian.
+
+
+def layer_value(xp: Any, data: tuple[Any, Any], x: Any) -> Any:
+    w, b = data
+    return xp.tanh(w @ x + b)
+
+
+def layer_hand(data: tuple[Array, Array], x: Array) -> tuple[Array]:
+    w, b = data
+    return ((1.0 - np.tanh(w @ x + b) ** 2)[:, None] * w,)
+
+
+def layer(size: int, order: str) -> Problem:
+    rng = np.random.default_rng(6)
+    w, b = rng.standard_normal((size, size)) / size**0.5, rng.standard_normal(size)
+    return Problem(layer_value, (rng.standard_normal(size),), (w, b), layer_hand, "jacobian", order)

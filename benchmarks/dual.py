@@ -44,6 +44,9 @@ def derivative(problem: Problem) -> Thunk:
     if problem.derivative == "hessian":
         hessian = dt.hessian(f)
         return lambda: (hessian(*args),)
+    if problem.derivative == "jacobian":
+        jacobian = (dt.jacfwd if problem.order == "f" else dt.jacrev)(f)
+        return lambda: (jacobian(*args),)
     if problem.derivative == "hvp":
         v, order = problem.data[0], problem.order
         return lambda: (dt.hvp(f, args[0], v, order=order),)

@@ -70,6 +70,9 @@ class Autograd(Peer):
         if problem.derivative == "hessian":
             hessian = self.lib.hessian(f)
             return lambda: (hessian(*args),)
+        if problem.derivative == "jacobian":  # a sweep for each element
+            jacobian = self.lib.jacobian(f)
+            return lambda: (jacobian(*args),)
         if problem.derivative == "hvp":
             product = self.lib.hessian_vector_product(f)
             return lambda: (product(args[0], data[0]),)
@@ -118,6 +121,9 @@ class Torch(Peer):
             return lambda: torch.autograd.grad(f(*xs), xs)
         if problem.derivative == "hessian":
             return lambda: (torch.autograd.functional.hessian(f, xs[0]),)
+        if problem.derivative == "jacobian":
+            jacobian = (torch.func.jacfwd if problem.order == "f" else torch.func.jacrev)(f)
+            return lambda: (jacobian(xs[0].detach()),)
         if problem.derivative == "hvp":
 
             def product() -> tuple[Any, ...]:
@@ -166,6 +172,8 @@ class Jax(Peer):
             return lambda: jax.block_until_ready(call(arrays, *args))[1]
         if problem.derivative == "hessian":
             call = jax.jit(jax.hessian(f, argnums=1))
+        elif problem.derivative == "jacobian":
+            call = jax.jit((jax.jacfwd if problem.order == "f" else jax.jacrev)(f, argnums=1))
         elif problem.derivative == "hvp":
             gradient = jax.grad(f, argnums=1)
             call = jax.jit(lambda arrays, x: jax.jvp(lambda x: gradient(arrays, x), (x,), (arrays[0],))[1])

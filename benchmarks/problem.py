@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 # What is computed: the value and the gradient of a scalar; for a result of shape (m, ...) the m sweeps with one row of
-# ones each; a dense Hessian; or the Hessian times the first entry of `data`.
-Derivative = Literal["gradient", "rows", "hessian", "hvp"]
+# ones each; a dense Jacobian or Hessian; or the Hessian times the first entry of `data`.
+Derivative = Literal["gradient", "rows", "jacobian", "hessian", "hvp"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Problem:
     data: tuple[Any, ...] = ()
     hand: Callable[..., tuple[Any, ...]] | None = None
     derivative: Derivative = "gradient"
-    order: str = "fr"  # of the two modes of an HVP, outer first
+    order: str = "fr"  # of the two modes of an HVP, outer first; the mode of a Jacobian, "f" or "r"
     spelling: Literal["np", "dt"] = "np"  # the namespace dualtape is given
     casadi: bool = False  # whether the text is one that CasADi's symbols can run through
     versions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # another text for one library

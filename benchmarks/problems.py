@@ -64,6 +64,16 @@ ENTRIES: tuple[Entry, ...] = (
         {"points": 1000, "size": 100},
         {"points": 12, "size": 4},
     ),
+    *(
+        Entry(
+            f"layer-jacobian-{mode}",
+            f"Dense tanh layer, Jacobian 256 x 256, {mode}",
+            arrays.layer,
+            {"size": 256, "order": mode[0]},
+            {"size": 4},
+        )
+        for mode in ("forward", "reverse")
+    ),
     Entry("helmholtz", "Helmholtz energy, n = 50", small.helmholtz, {"size": 50}, {"size": 4}),
 )
 

@@ -204,6 +204,7 @@ from dualtape.transforms.custom import checkpoint as recompute_grad
 from dualtape.transforms.gradient import grad, value_and_grad
 from dualtape.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from dualtape.transforms.products import hvp, jvp, linearize, vjp
+from dualtape.transforms.vmap import vmap
 
 __version__ = "0.1.0"
 
@@ -477,6 +478,7 @@ __all__ = [
     "vdot",
     "vecdot",
     "vjp",
+    "vmap",
     "vsplit",
     "vstack",
     "where",

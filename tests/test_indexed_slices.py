@@ -352,3 +352,10 @@ def test_the_gradient_by_a_large_table_holds_the_slices_alone(order: int) -> Non
         tracemalloc.stop()
     assert isinstance(g, dt.IndexedSlices) and g.values.shape == (10, 16) and g.nbytes < 2_000
     assert np.array_equal(g.values, np.full((10, 16), float(order)))
+
+
+def test_an_accumulator_of_several_directions_gives_arrays() -> None:
+    x = dt.constant([1.0, 2.0])
+    with dt.ForwardAccumulator(x, np.eye(2), batch=True) as acc:
+        g = gradient(lambda x: np.sum(dt.gather(x, [1, 1]) ** 3), x)
+    assert isinstance(g, dt.IndexedSlices) and np.array_equal(acc.jvp(g), [[0.0, 0.0], [0.0, 24.0]])

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.batching import Batch, Level
 from dualtape.core.indexed_slices import IndexedSlices
 from dualtape.core.memory import copied, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
@@ -105,6 +106,8 @@ class ForwardAccumulator:
     Args:
         primals: Tensors and Variables, in any structure.
         tangents: a structure like it, of arrays of the primals' shapes: the direction.
+        batch: whether each tangent has one more axis, the first, for several directions at once; ``jvp`` then returns
+            tangents with that axis.
 
     Raises:
         ValueError: for a tangent of another shape, a primal listed twice, or one that is not a Tensor.
@@ -116,10 +119,17 @@ class ForwardAccumulator:
         ...     y = x * x
         >>> acc.jvp(y)
         Tensor([0., 4.])
+        >>> with dt.ForwardAccumulator(x, np.eye(2), batch=True) as acc:
+        ...     y = x * x
+        >>> acc.jvp(y)
+        Tensor([[0., 0.],
+                [0., 2.]])
     """
 
-    def __init__(self, primals: Any, tangents: Any) -> None:
+    def __init__(self, primals: Any, tangents: Any, *, batch: bool = False) -> None:
         self._key = new_id()
+        self._batch = batch
+        self._level: Any = None
         self._recorder: TangentRecorder | None = None
         # Where the primals keep their tangents. Not the primals: those may go while the accumulator stays.
         self._marked: list[dict[int, Any]] = []
@@ -138,10 +148,25 @@ class ForwardAccumulator:
             if node.id in seen:
                 raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")
             seen.add(node.id)
-            checked.append((node, tangent_like(node.value, t, name)))
+            check = self._directions if batch else tangent_like
+            checked.append((node, check(node.value, t, name)))
         for node, t in checked:
             attach(node, self._key, t)
             self._marked.append(node.tangents)
+
+    def _directions(self, value: Any, tangents: Any, name: str) -> Batch:
+        """A batch of tangents, checked against their primal's value."""
+        shape = tangents.shape if hasattr(tangents, "shape") else np.shape(tangents)
+        size = shape[0] if shape else 0
+        if self._level is None:
+            self._level = Level(size)
+        if not shape or shape[1:] != value.shape:
+            raise ValueError(
+                f"the tangents of {name} have shape {shape}: with batch=True one axis is needed before {value.shape}"
+            )
+        if size != self._level.size:
+            raise ValueError(f"{size} tangents of {name}, but {self._level.size} of the one before it")
+        return Batch(self._level, tangent_like(np.broadcast_to(np.zeros((), value.dtype), shape), tangents, name))
 
     def __del__(self) -> None:
         for tangents in self._marked:
@@ -150,7 +175,12 @@ class ForwardAccumulator:
     def __enter__(self) -> Self:
         if self._recorder is not None:
             raise ValueError("this accumulator is already recording; leave it before entering it again")
-        self._recorder = TangentRecorder(self._key)
+        if self._batch and self._level is not None:
+            from dualtape.core.sweeps import BatchRecorder
+
+            self._recorder = BatchRecorder(self._key, self._level)
+        else:
+            self._recorder = TangentRecorder(self._key)
         recorders.push(self._recorder)
         return self
 
@@ -177,11 +207,19 @@ class ForwardAccumulator:
     def _tangent(self, x: Any, zero: bool) -> Any:
         if isinstance(x, IndexedSlices):
             t = self._tangent(x.values, zero)
-            return None if t is None else IndexedSlices(t, x.indices, x.dense_shape)
+            if t is None or not self._batch:
+                return None if t is None else IndexedSlices(t, x.indices, x.dense_shape)
+            # One tangent for each direction: an array, since slices have no axis in front of the first.
+            return np.stack([IndexedSlices(row, x.indices, x.dense_shape)._read() for row in t])
         node = x._node if isinstance(x, Operand) else None
         t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
         if t is None:
-            return constant(np.zeros(np.shape(x), x.dtype if isinstance(x, Operand) else None)) if zero else None
+            shape = np.shape(x) if not self._batch or self._level is None else (self._level.size, *np.shape(x))
+            return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None
+        if self._level is not None:
+            from dualtape.core.sweeps import unpacked
+
+            t = unpacked(self._level, t)
         return t if t.__class__ is Tensor else tensor(t)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.batching import NotBatched, finite
 from dualtape.core.memory import trim
 from dualtape.core.table import TABLE
 from dualtape.core.tensor import Tensor, raw
@@ -127,13 +128,17 @@ def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def guarded(zero: Any, product: Any) -> Any:
     """``product``, with 0 wherever its factor ``zero`` is 0, even if the other one is infinite or NaN there."""
     value = raw(product)
-    if value.shape:
-        flat = value.ravel("K")  # no copy, whatever the order of the axes
-        total = flat.dot(flat)  # of an infinity or a NaN anywhere, never finite
-    else:
-        total = abs(value)
-    if isfinite(total.real):
-        return product
+    try:
+        if value.shape:
+            flat = value.ravel("K")  # no copy, whatever the order of the axes
+            total = flat.dot(flat)  # of an infinity or a NaN anywhere, never finite
+        else:
+            total = abs(value)
+        if isfinite(total.real):
+            return product
+    except NotBatched:
+        if finite(value):
+            return product
     return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 
 

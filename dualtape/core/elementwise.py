@@ -7,11 +7,13 @@ spend their time; the two forms are best read side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import composed
 from dualtape.core.blocks import LARGE, blockwise, product
 from dualtape.core.cotangents import fit, fitted, guarded, stretched
 from dualtape.core.recording import (
@@ -310,9 +312,11 @@ def elementwise(
     row: Any
     if len(partials) == 1:
         row = Side(row_name, kernel, partials[0], 1, singular, chooses)
+        kernel = row.kernel = composed(row, kernel) if isinstance(kernel, FunctionType) else kernel
         call = unary_call(row, kernel, changes_dtype)
     elif len(partials) == 2:
         row = Binary(row_name, kernel, partials, singular, chooses)
+        kernel = row.kernel = composed(row, kernel) if isinstance(kernel, FunctionType) else kernel
         call = binary_call(row, kernel)
     else:
         raise ValueError(f"{row_name}: an elementwise row has one or two partials, got {len(partials)}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import retried
 from dualtape.core.cotangents import cast_back
 from dualtape.core.elementwise import elementwise as elementwise
 from dualtape.core.recording import (
@@ -66,7 +67,12 @@ class Linear(Row):
 
     def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
         t = tangents[0]
-        return self.kernel(t, **params) if t.__class__ is not Tensor else self.call(t, **params)
+        if t.__class__ is Tensor:
+            return self.call(t, **params)
+        try:
+            return self.kernel(t, **params)
+        except Exception as error:
+            return retried(self, self.kernel, (t,), params, error)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return (entry[1],)
@@ -110,13 +116,19 @@ def linear(
     def call(x: Any, **params: Any) -> Any:
         if x.__class__ is not Tensor:
             if internal:
-                return kernel(x, **params)
+                try:
+                    return kernel(x, **params)
+                except Exception as error:
+                    return retried(row, kernel, (x,), params, error)
             x = operand(x)
             if x.__class__ is not Tensor:
                 return fresh(kernel(x, **params))
         n = x._node
         value = n.value
-        out = Node(kernel(value, **params))
+        try:
+            out = Node(kernel(value, **params))
+        except Exception as error:
+            out = Node(retried(row, kernel, (value,), params, error))
         stack = stack_now()
         for r in stack:
             known = r.entries
@@ -259,7 +271,10 @@ class Joint(Row):
         filled = [np.zeros(s, d) if t is None else t for t, s, d in zip(tangents, shapes, dtypes, strict=True)]
         if any([t.__class__ is Tensor for t in filled]):
             return self.call(filled, **params)
-        return self.kernel(filled, **params)
+        try:
+            return self.kernel(filled, **params)
+        except Exception as error:
+            return retried(self, self.kernel, (filled,), params, error)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         return entry[1]  # type: ignore[no-any-return]
@@ -299,7 +314,11 @@ def joint(
 
     def call(items: Any, **params: Any) -> Any:
         nodes = tuple([a._node if a.__class__ is Tensor else node_or_array(a) for a in items])
-        value = kernel([n.value if n.__class__ is Node else n for n in nodes], **params)
+        values = [n.value if n.__class__ is Node else n for n in nodes]
+        try:
+            value = kernel(values, **params)
+        except Exception as error:
+            value = retried(row, kernel, (values,), params, error)
         if not any([n.__class__ is Node for n in nodes]):
             return fresh(value)
         out = Node(value)
@@ -487,7 +506,11 @@ def nondifferentiable(
     def call(*args: Any, **params: Any) -> Any:
         operands = [operand(a) for a in args]
         nodes = [a._node if a.__class__ is Tensor else a for a in operands]
-        result = kernel(*[n.value if n.__class__ is Node else n for n in nodes], **params)
+        values = tuple([n.value if n.__class__ is Node else n for n in nodes])
+        try:
+            result = kernel(*values, **params)
+        except Exception as error:
+            result = retried(row, kernel, values, params, error)
         results = result if outputs > 1 else (result,)
         outs = tuple([fresh(v) for v in results])
         for r in stack_now():

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.batching import NotBatched, retried
 from dualtape.core.recorders import STACK, is_tracked
 from dualtape.core.table import Row, add_row, register
 from dualtape.core.tensor import Node, Tensor, frozen, operand, tensor, wrap
@@ -56,7 +57,10 @@ def hold(kept: Any) -> Any:
 
 def fresh(value: Any) -> Tensor:
     """The result of an operation on constants, as a Tensor that shares no memory with them."""
-    value = np.asarray(value)[()]
+    try:
+        value = np.asarray(value)[()]
+    except NotBatched:
+        return tensor(value)
     if isinstance(value, ndarray) and not value.flags.owndata:
         value = value.copy()
     return tensor(value)
@@ -117,7 +121,10 @@ def several_call(row: Row, kernel: Any) -> Any:
         operands = [operand(a) for a in args]
         nodes = tuple([a._node if a.__class__ is Tensor else a for a in operands])
         values = [n.value if n.__class__ is Node else n for n in nodes]
-        result = kernel(*values, **params)
+        try:
+            result = kernel(*values, **params)
+        except Exception as error:
+            result = retried(row, kernel, tuple(values), params, error)
         if not any(n.__class__ is Node for n in nodes):
             return tuple([fresh(v) for v in result]) if row.outputs > 1 else fresh(result)
         if row.outputs > 1:

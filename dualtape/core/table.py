@@ -50,7 +50,9 @@ class Row:
 
     ``raw`` says whether rules see plain arrays (nobody outside is recording) or Tensors.
 
-    ``work``, ``pattern`` and ``batch`` are columns: cost, sparsity and batching, with a default by family.
+    ``work``, ``pattern`` and ``batch`` are columns: cost, sparsity and batching, with a default by family. ``batch`` is
+    needed where a kernel does more than call NumPy's functions, which know of batches themselves: a function
+    ``batch(level, *operands, **params)`` that works on all examples at once (``core/batching.py``).
     """
 
     __slots__ = ("batch", "call", "differentiable", "kernel", "kind", "name", "outputs", "pattern", "work")
@@ -78,6 +80,10 @@ class Row:
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         """Reverse rule: add to the cotangents of the operands."""
         raise NotImplementedError
+
+    def pull_batch(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
+        """Reverse rule for a batch, of rows whose ``pull`` works in place; whether there is one."""
+        return False
 
     def push(self, entry: Any, tangents: tuple[Any, ...], raw: bool) -> Any:
         """Forward rule: the tangent of the result."""

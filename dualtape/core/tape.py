@@ -1,4 +1,7 @@
-"""GradientTape: the reader of the table that records operations and sweeps back over them."""
+"""GradientTape: the reader of the table that records operations and sweeps back over them.
+
+Length: a third of it says what each of TensorFlow's methods takes, returns and raises.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.batching import OPEN
 from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.indexed_slices import IndexedSlices, Slices, followed
 from dualtape.core.recorders import Recorder
@@ -189,20 +193,7 @@ class GradientTape:
 
         Tangents of accumulators count where they hang on something that is kept: they live as long.
         """
-        buffers: dict[int, int] = {}
-        for e in self._entries.values():
-            if not e:
-                continue
-            for kept in e[0].kept(e):
-                tangents = kept.tangents if kept.__class__ is Node else None
-                for value in (kept, *tangents.values()) if tangents else (kept,):
-                    value = value._node if value.__class__ is Tensor else value
-                    value = value.value if value.__class__ is Node else value
-                    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
-                        value = value.base
-                    if isinstance(value, (np.ndarray, np.generic)):
-                        buffers[id(value)] = value.nbytes
-        return sum(buffers.values())
+        return kept_bytes(self._entries)
 
     # ---- differentiating
     def gradient(
@@ -252,6 +243,117 @@ class GradientTape:
         result = sweep(self._entries, cotangents, ids, not self._persistent, everything)
         return rebuild(iter([finished(c, s, zero) for c, s in zip(result, found, strict=True)]))
 
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: str = "none",
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        *,
+        chunk: int | None = None,
+    ) -> Any:
+        """The derivative of each element of the target by each element of the sources, by one sweep for all of them.
+
+        Args:
+            target: a Tensor or Variable.
+            sources: Tensors and Variables in any structure.
+            unconnected_gradients: ``"none"`` or ``"zero"``, what a source gets that the target does not depend on.
+            parallel_iterations: TensorFlow's; it makes no difference.
+            experimental_use_pfor: False for one sweep after the other, one for each element of the target.
+            chunk: the number of elements of the target in one sweep. None: as many as fit into 256 MB, of which each
+                takes as much as the tape keeps (``nbytes``), or as target and source if that is more.
+
+        Returns:
+            Tensors (or None) in the structure of ``sources``, of the target's shape followed by the source's: for each
+            element of the target, what ``gradient`` returns for it.
+
+        Raises:
+            RuntimeError: on the second call, unless the tape is persistent.
+            TypeError: if the target or a source is not a Tensor or Variable.
+
+        Example:
+            >>> import dualtape as dt
+            >>> x = dt.constant([1.0, 2.0])
+            >>> with dt.GradientTape() as tape:
+            ...     tape.watch(x)
+            ...     y = x * x
+            >>> tape.jacobian(y, x)
+            Tensor([[2., 0.],
+                    [0., 4.]])
+        """
+        from dualtape.core.jacobians import jacobian
+
+        zero = wants_zero(unconnected_gradients)
+        return jacobian(self, target, sources, zero, not experimental_use_pfor, chunk)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: str = "none",
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+        *,
+        chunk: int | None = None,
+    ) -> Any:
+        """The Jacobian of each row of the target by the same row of the source, of which no other depends on it.
+
+        Args:
+            target: a Tensor or Variable of shape (b, ...).
+            source: a Tensor or Variable of shape (b, ...).
+            unconnected_gradients: as TensorFlow has it; unconnected derivatives are zeros in either case.
+            parallel_iterations: TensorFlow's; it makes no difference.
+            experimental_use_pfor: False for one sweep after the other.
+            chunk: the number of elements of a row of the target in one sweep; as for ``jacobian``.
+
+        Returns:
+            A Tensor of the target's shape followed by that of a row of the source: (b, ..., ...).
+
+        Raises:
+            RuntimeError: on the second call, unless the tape is persistent.
+            ValueError: for fewer than two axes, or first axes of different lengths.
+            TypeError: if the target or the source is not a Tensor or Variable.
+
+        Example:
+            >>> import dualtape as dt
+            >>> x = dt.constant([[1.0, 2.0], [3.0, 4.0]])
+            >>> with dt.GradientTape() as tape:
+            ...     tape.watch(x)
+            ...     y = x * x
+            >>> tape.batch_jacobian(y, x)
+            Tensor([[[2., 0.],
+                     [0., 4.]],
+            <BLANKLINE>
+                    [[6., 0.],
+                     [0., 8.]]])
+        """
+        from dualtape.core.jacobians import batch_jacobian
+
+        wants_zero(unconnected_gradients)
+        return batch_jacobian(self, target, source, not experimental_use_pfor, chunk)
+
+    def _recorded_for(self, what: str, sources: list[Any]) -> tuple[Entries, list[int], bool]:
+        """The entries of a tape that is about to be used, the identities of the sources, whether all watched are."""
+        if self._spent:
+            raise RuntimeError(
+                f"{what}() was called on a tape that let go of what it recorded when it was used before: "
+                "make it GradientTape(persistent=True) to use it again"
+            )
+        for source in sources:
+            if not isinstance(source, Operand):
+                raise TypeError(f"a source of a derivative is a Tensor or Variable, not {type(source).__name__}")
+        if not self._persistent:
+            self._stop()
+        ids = [identity(s) for s in sources]
+        return self._entries, ids, all(i in ids for i, e in self._entries.items() if e is None)
+
+    def _used(self) -> None:
+        """Let go of what was recorded, unless the tape is persistent."""
+        if not self._persistent:
+            self._spent = True
+            self._entries.clear()
+
     def why(self, target: Any, source: Any) -> str:
         """Why the gradient of ``target`` by ``source`` is None (or that it is not).
 
@@ -266,6 +368,24 @@ class GradientTape:
         from dualtape.core.explain import why
 
         return why(self._entries, self._cuts, self._spent and not self._persistent, target, source)
+
+
+def kept_bytes(entries: Entries) -> int:
+    """The bytes of the arrays that entries keep, each buffer counted once, and of the tangents that hang on them."""
+    buffers: dict[int, int] = {}
+    for e in entries.values():
+        if not e:
+            continue
+        for kept in e[0].kept(e):
+            tangents = kept.tangents if kept.__class__ is Node else None
+            for value in (kept, *tangents.values()) if tangents else (kept,):
+                value = value._node if value.__class__ is Tensor else value
+                value = value.value if value.__class__ is Node else value
+                while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+                    value = value.base
+                if isinstance(value, (np.ndarray, np.generic)):
+                    buffers[id(value)] = value.nbytes
+    return sum(buffers.values())
 
 
 def identity(source: Operand) -> int:
@@ -326,6 +446,10 @@ def sweep(
     source is left out; ``all_watched`` says that there is nothing of the kind.
     """
     raw = not recorders.live()
+    if OPEN[0]:  # some value may be a Batch
+        from dualtape.core.sweeps import sweep_batches
+
+        return sweep_batches(entries, cotangents, sources, consume, all_watched, raw)
     needed = None if all_watched else dependants(entries, sources)
     # Sources that were themselves computed: their cotangent is complete when the walk reaches them, and is passed on.
     computed = [i for i in sources if entries.get(i) is not None]

@@ -132,7 +132,8 @@ class Operand:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         x = self._read()
-        if not x.shape and recorders.STACK.get() and recorders.is_tracked(x._node):
+        batched = hasattr(x._node.value, "_as_tensor")
+        if not x.shape and (batched or (recorders.STACK.get() and recorders.is_tracked(x._node))):
             # np.array([t1, t2]) asks each of its items for an array and would take the numbers alone. A 0-d object
             # array holding the Tensor itself keeps the derivative; operations stack such arrays again.
             if dtype is None or np.dtype(dtype) == object:
@@ -370,6 +371,8 @@ class Tensor(Operand):
         return self._node.value
 
     def __repr__(self) -> str:
+        if hasattr(self._node.value, "_as_tensor"):
+            return f"Tensor({self._node.value!r})"
         text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Tensor(")
         dtype = self.dtype
         return f"Tensor({text})" if dtype in (np.float64, np.bool_, np.int64) else f"Tensor({text}, dtype={dtype})"
@@ -530,6 +533,8 @@ def operand(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return TABLE["stack_items"](value) if has_tensor(value) else np.asarray(value)
+    if hasattr(value, "_as_tensor"):  # a Batch
+        return value._as_tensor()
     if hasattr(value, "__array__"):
         return np.asarray(value)
     raise TypeError(f"expected a number, an array or a Tensor, got {type(value).__name__}")

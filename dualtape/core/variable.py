@@ -158,6 +158,8 @@ class Variable(Operand):
             ValueError: for a value of another shape.
         """
         new = constant(value)._node.value if not isinstance(value, Operand) else value._value()
+        if hasattr(new, "_as_tensor"):
+            raise RuntimeError(f"{self.name!r} has one value and cannot be assigned one for each example of a batch")
         self._access()
         self._check(new.shape)
         dtype = self._node.value.dtype

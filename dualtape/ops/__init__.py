@@ -1,6 +1,7 @@
 """Rows, by family. Importing this package fills the table, except the families that are loaded when first used."""
 
 from dualtape.ops import (
+    batches,
     control_flow,
     creation,
     elementwise,
@@ -15,6 +16,7 @@ from dualtape.ops import (
 )
 
 __all__ = [
+    "batches",
     "control_flow",
     "creation",
     "elementwise",

@@ -11,6 +11,7 @@ from dualtape.core.families import linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, operand
 from dualtape.core.views import Kind, link_if_shared, read_only
+from dualtape.ops import batches
 from dualtape.ops.indexing import as_tensor
 
 
@@ -29,6 +30,7 @@ planted = linear(
     name="plant_diagonal",
     internal=True,
 )
+planted.row.batch = batches.plant
 
 
 def plant(g: Any, shape: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import NotBatched, some
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.cotangents import guarded
@@ -98,7 +99,7 @@ def slope_of_power(x: Any, y: Any) -> Any:
     if y.__class__ in (float, int):
         return y * x ** (y - 1) if y != 0 else np.zeros_like(raw(x))[()]
     constant = raw(y) == 0
-    if not np.any(constant):
+    if not some(constant):
         return y * x ** (y - 1)
     # Where the power is constant, x is replaced as well: 0 * inf is not 0.
     slope = y * np.where(constant, 1, x) ** np.where(constant, 1, y - 1)
@@ -116,7 +117,7 @@ def growth_of_power(x: Any, y: Any, out: Any) -> Any:
         zero = base == 0
     else:
         zero = (base == 0) & (np.real(raw(y)) > 0)
-    if np.any(zero):
+    if some(zero):
         return out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
     return out * np.log(x)
 
@@ -175,7 +176,7 @@ logaddexp2 = elementwise(
 def share(x: Any, out: Any) -> Any:
     """exp(x - out), which is 1 where both are the same infinity."""
     same = np.isinf(raw(x)) & (raw(x) == raw(out))
-    return np.where(same, 1.0, np.exp(np.where(same, 0.0, x - out))) if np.any(same) else np.exp(x - out)
+    return np.where(same, 1.0, np.exp(np.where(same, 0.0, x - out))) if some(same) else np.exp(x - out)
 
 
 # ------------------------------------------------------------------ trigonometric and hyperbolic
@@ -204,7 +205,7 @@ rad2deg = elementwise(np.rad2deg, 180 / math.pi, functions=[np.degrees], work=co
 def sinc_slope(x: Any, out: Any) -> Any:
     """d/dx sin(pi x)/(pi x) = (cos(pi x) - sinc x)/x; its Taylor series near 0, which keeps every order."""
     small = np.abs(raw(x)) < 0.03
-    if not np.any(small):
+    if not some(small):
         return (np.cos(math.pi * x) - out) / x
     near = sinc_series(np.where(small, x, 0.0))
     away = np.where(small, 1.0, x)
@@ -228,7 +229,7 @@ def over_square(a: Any, x: Any, y: Any) -> Any:
     """a / (x^2 + y^2), which is 0 at the origin."""
     r = x * x + y * y
     zero = raw(r) == 0
-    return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if np.any(zero) else a / r
+    return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if some(zero) else a / r
 
 
 arctan2 = elementwise(
@@ -243,7 +244,7 @@ arctan2 = elementwise(
 def direction(x: Any, out: Any) -> Any:
     """x / out, which is 0 where out is 0: the minimum-norm subgradient of a norm."""
     zero = raw(out) == 0
-    return np.where(zero, 0.0, x) / np.where(zero, 1.0, out) if np.any(zero) else x / out
+    return np.where(zero, 0.0, x) / np.where(zero, 1.0, out) if some(zero) else x / out
 
 
 hypot = elementwise(
@@ -399,7 +400,11 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return tuple(fresh(i) for i in np.nonzero(condition))
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
-    return select(x, y, condition=np.array(condition, bool)[()])
+    try:
+        mask = np.array(condition, bool)[()]
+    except NotBatched:
+        mask = condition.astype(bool)
+    return select(x, y, condition=mask)
 
 
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:

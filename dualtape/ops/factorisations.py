@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import Batch, Level, each, is_batched, retried
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
 from dualtape.core.table import register
 from dualtape.core.tensor import Tensor, raw
+from dualtape.ops import batches
 from dualtape.ops.linalg import count, inverse_or_nan, matrices, mH
 
 
@@ -69,7 +71,10 @@ def triangular(x: Any, y: Any, lower: bool = True, unit: bool = False) -> Any:
     """x^-1 y for triangular x: a plain array of plain arrays, else a Tensor."""
     if x.__class__ is Tensor or y.__class__ is Tensor:
         return solve_triangular(x, y, lower=lower, unit=unit)
-    return trtrs(x, y, lower, unit)
+    try:
+        return trtrs(x, y, lower, unit)
+    except Exception as error:
+        return retried(solve_triangular.row, trtrs, (x, y), {"lower": lower, "unit": unit}, error)
 
 
 TRIANGLE_SOLVE = count(lambda m, n, k: n * n * k)
@@ -90,6 +95,19 @@ solve_triangular = general(
     work=costs.factorisation(TRIANGLE_SOLVE, TRIANGLE_TANGENT, TRIANGLE_TANGENT),
     doc="x^-1 y for triangular matrices x and matrices y; the other triangle is not read.",
 )
+
+
+def many_right_sides(level: Level, x: Any, y: Any, lower: bool, unit: bool) -> Any:
+    """The right sides of all examples beside each other, if one matrix is that of all; else one by one."""
+    if is_batched(level, y) and not is_batched(level, x) and x.ndim == y.ndim == 2:
+        p = np.moveaxis(y.physical, 0, 1)
+        columns = np.reshape(p, (p.shape[0], -1))
+        out = np.reshape(triangular(batches.held(level, x), columns, lower, unit), p.shape)
+        return Batch(level, np.moveaxis(out, 1, 0))
+    return each(level, triangular, x, y, lower=lower, unit=unit)
+
+
+solve_triangular.row.batch = many_right_sides
 
 
 # ------------------------------------------------------------------ Cholesky

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core import costs
+from dualtape.core.batching import every, some
 from dualtape.core.cotangents import guarded, unbroadcast
 from dualtape.core.families import general
 from dualtape.core.recorders import is_tracked
@@ -76,9 +77,9 @@ def branches(
     condition: Any, xs: list[Any], yes: Function, no: Function, for_yes: list[float], for_no: list[float]
 ) -> Any:
     """yes(*xs) where the condition holds, else no(*xs); each sees harmless numbers where it is not asked."""
-    if np.all(condition):
+    if every(condition):
         return yes(*xs)
-    if not np.any(condition):
+    if not some(condition):
         return no(*xs)
     first = yes(*(np.where(condition, x, c) for x, c in zip(xs, for_yes, strict=True)))
     return np.where(condition, first, no(*(np.where(condition, c, x) for x, c in zip(xs, for_no, strict=True))))

@@ -16,6 +16,7 @@ import numpy as np
 
 from dualtape.core import costs
 from dualtape.core.accumulator import TangentRecorder
+from dualtape.core.batching import MANY, Batch, carried_out, is_batched, retried, top
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import Linear, linear
 from dualtape.core.recorders import STACK
@@ -23,6 +24,7 @@ from dualtape.core.recording import publish, record
 from dualtape.core.table import Row, register
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.core.views import Kind, base_of, forget_dead, give, root, views_slot
+from dualtape.ops import batches
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -41,6 +43,10 @@ def normal_index(index: Any) -> tuple[Any, bool]:
     if isinstance(index, (np.integer, slice)):
         return index, True
     value = index._value() if isinstance(index, Operand) else index
+    if value.__class__ is Batch:  # an index for each example
+        if value.dtype.kind not in "iub":
+            raise IndexError(f"an index is an integer, a slice or an array of integers or booleans, not {value!r}")
+        return value, False
     if isinstance(value, (list, np.ndarray)):
         # A copy: the caller may change the array before the sweep.
         value = np.array(value)
@@ -111,6 +117,35 @@ class Getitem(Linear):
             else:
                 buffer[index] = part + g
 
+    def pull_batch(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
+        _, i, shape, dtype, index, basic = entry
+        before = cotangents.get(i)
+        level = top([g, index, before])
+        if not raw or level is None or level.marker is not None:
+            return False
+        if is_batched(level, before) and before.physical.__class__ is ndarray and i in cotangents.owned:
+            buffer = before.physical
+        else:
+            buffer = np.zeros((level.size, *shape), dtype)
+            if before is not None:
+                before = batches.whole(level, before)
+                if before.__class__ is not ndarray:
+                    return False
+                buffer = buffer + before
+        g = cast_back(batches.whole(level, g), dtype)
+        if g.__class__ is not ndarray:
+            return False
+        if not basic:
+            cotangents.masked = True
+        key, part = batches.placed(level, g, index, len(shape))
+        if basic:
+            buffer[key] += part
+        else:
+            np.add.at(buffer, key, part)
+        cotangents[i] = Batch(level, buffer)
+        cotangents.owned.add(i)
+        return True
+
 
 def _scatter(g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
     out = np.zeros(to, g.dtype)
@@ -128,6 +163,7 @@ scatter = linear(
     name="scatter",
     internal=True,
 )
+scatter.row.batch = batches.scatter
 
 getitem_row = Getitem(
     "getitem",
@@ -136,6 +172,7 @@ getitem_row = Getitem(
     selects=True,
 )
 getitem_row.work = costs.moves
+getitem_row.batch = lambda level, x, index, basic: batches.getitem(level, x, index)
 
 
 def read(x: Any, index: Any, basic: bool) -> Any:
@@ -160,7 +197,10 @@ def getitem(x: Any, index: Any) -> Any:
     n = x._node
     value = n.value
     out = new(Node)
-    out.value = found = value[key]
+    try:
+        out.value = found = value[key]
+    except Exception as error:
+        out.value = found = retried(getitem_row, getitem_row.kernel, (value,), {"index": key, "basic": basic}, error)
     out.id = new_id()
     out.tangents = None
     sealed = False
@@ -227,6 +267,20 @@ class Assign(Row):
             cotangents[i] = g
             cotangents.owned.add(i)
 
+    def pull_batch(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
+        _, i, j, _, _, dtype, shape, v_dtype, params = entry
+        if g.__class__ is not Batch:
+            return False
+        index, basic = params["index"], params["basic"]
+        cleared = assigned(g, np.zeros((), g.dtype)[()], index) if i else None
+        cotangents.masked = True
+        if j:
+            c = g[index] if basic else g[index] * last_written(index, g.shape)
+            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, v_dtype))
+        if i:
+            cotangents.add(i, cast_back(cleared, dtype))
+        return True
+
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
         _, _, _, _, shape, dtype, _, _, params = entry
         t, s = tangents
@@ -237,8 +291,15 @@ class Assign(Row):
         if t is None:
             t = np.zeros(shape, dtype)
         elif not (params.get("alone") and getrefcount(t) <= TANGENT_REFERENCES and writable(t)):
+            if t.__class__ is Batch:
+                return assigned(t, s, params["index"])
             t = np.array(t)
-        t[params["index"]] = s
+        try:
+            t[params["index"]] = s
+        except Exception:
+            if s.__class__ is not Batch:
+                raise
+            return assigned(t, s, params["index"])
         return t
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
@@ -262,6 +323,15 @@ def last_written(index: Any, shape: tuple[int, ...]) -> Any:
 
 assign_row = Assign("setitem", lambda x, v, index, basic: _assigned(x, v, index), kind="linear")
 assign_row.work = costs.moves
+assign_row.batch = batches.assign
+
+
+def assigned(x: Any, v: Any, index: Any) -> Any:
+    """x with x[index] replaced by v, of which at least one is a Batch."""
+    return carried_out(batches.assign, (x, v, index), {}, _assigned)
+
+
+MANY.add(batches.assign)
 
 
 def _assigned(x: Any, v: Any, index: Any) -> Any:
@@ -274,9 +344,12 @@ def replaced(x: Any, v: Any, params: dict[str, Any], alone: bool = False) -> Ten
     """x with x[index] = v, recorded; written in place if nobody else holds the array."""
     operands = (x._node if x.__class__ is Tensor else x, v._node if v.__class__ is Tensor else v)
     old, new = raw(x), raw(v)
-    if not alone:
-        old = np.array(old)
-    old[params["index"]] = new
+    try:
+        if not alone:
+            old = np.array(old)
+        old[params["index"]] = new
+    except Exception as error:
+        old = retried(assign_row, assign_row.kernel, (raw(x), new), params, error)
     out = Node(old)
     if STACK.get():
         record(assign_row, operands, (out,), {**params, "alone": alone})
@@ -418,12 +491,18 @@ def take(x: Any, indices: Any, /, axis: int | None = None, out: Any = None, mode
     if axis is None:
         x, axis = np.reshape(x, (-1,)), 0
     shape = np.shape(x)
-    index = np.asarray(raw(operand(indices)))
+    index = positions(indices)
     if mode != "raise":
         n = shape[axis]
         index = index % n if mode == "wrap" else np.clip(index, 0, n - 1)
     key = (slice(None),) * (axis % len(shape)) + (index,)
     return as_tensor(x)[key]
+
+
+def positions(indices: Any) -> Any:
+    """Indices without derivative: an array, or a Batch if each example has its own."""
+    index = raw(operand(indices))
+    return index if index.__class__ is Batch else np.asarray(index)
 
 
 def as_tensor(x: Any) -> Tensor:
@@ -438,7 +517,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     x = operand(x)
     if axis is None:
         x, axis = np.reshape(x, (-1,)), 0
-    index = np.asarray(raw(operand(indices)))
+    index = positions(indices)
     axis %= np.ndim(x)
     shape = np.shape(x)
     if index.ndim != len(shape):

@@ -9,6 +9,7 @@ import numpy as np
 
 from dualtape.core.families import nondifferentiable as absent
 from dualtape.core.tensor import SCALARS, Operand, raw
+from dualtape.ops import batches
 
 # ------------------------------------------------------------------ rounding
 floor = absent(np.floor)
@@ -72,6 +73,7 @@ def nonzero(x: Any) -> Any:
 # ------------------------------------------------------------------ casts that cut
 # A cast to an integer or boolean dtype; casts between floating dtypes are linear (``shaping.cast``).
 to_integer = absent(lambda x, dtype: np.asarray(x).astype(dtype)[()], name="to_integer")
+to_integer.row.batch = batches.cast
 
 
 def facts() -> None:

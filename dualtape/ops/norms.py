@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import some
 from dualtape.core.families import general, nondifferentiable
 from dualtape.core.table import Work, register
 from dualtape.core.tensor import operand, raw
+from dualtape.ops import batches
 from dualtape.ops.elementwise import direction, unit
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, inv, solve
@@ -42,7 +44,7 @@ def slope(x: Any, out: Any, p: float, axis: Axis) -> Any:
         return unit(x)
     size = np.abs(x)
     still = (raw(size) == 0) | (raw(norm) == 0)
-    if np.any(still):
+    if some(still):
         size, norm = np.where(still, 1, size), np.where(raw(norm) == 0, 1, norm)
         return np.where(still, 0, unit(x)) * (size / norm) ** (p - 1)
     return unit(x) * (size / norm) ** (p - 1)
@@ -57,6 +59,7 @@ norm_row = general(
     vjp=lambda g, x, out, shape, p, axis: g.reshape(kept_shape(shape, axis)) * slope(x, out, p, axis),
     work=costs.composite(Work(adds=1, mults=1), Work(mults=1), Work(adds=1, mults=1)),
 )
+norm_row.row.batch = batches.shifting(norm_row.row)
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.batching import Batch, NotBatched, finite, retried, some
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.ops import batches
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 
@@ -74,11 +76,17 @@ spread_row = linear(
     internal=True,
     work=costs.moves,
 )
+spread_row.row.batch = batches.spread
 
 
 def spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
     """g, reduced over ``axis`` (with or without keeping it), spread out again to the shape ``to``."""
-    return spread_row(g, to=to, axis=axis) if g.__class__ is Tensor else _spread(g, to, axis)
+    if g.__class__ is Tensor:
+        return spread_row(g, to=to, axis=axis)
+    try:
+        return _spread(g, to, axis)
+    except Exception as error:
+        return retried(spread_row.row, _spread, (g,), {"to": to, "axis": axis}, error)
 
 
 sum_row = linear(
@@ -246,14 +254,15 @@ def prod(
 # ------------------------------------------------------------------ extremes
 def ties(x: Any, out: Any, axis: Axis) -> Any:
     """The share of each element in an extreme: equal among those that attain it."""
-    x, out = np.asarray(raw(x)), raw(out)
+    x, out = raw(x), raw(out)
+    x = x if x.__class__ is Batch else np.asarray(x)
     top = np.reshape(out, kept_shape(x.shape, axis))
     mask = x == top
-    if x.dtype.kind in "fc" and np.any(np.isnan(top)):
+    if x.dtype.kind in "fc" and some(np.isnan(top)):
         mask |= np.isnan(x) & np.isnan(top)
     number = np.add.reduce(mask, axis=axis, keepdims=True, dtype=np.intp)
     share = mask.astype(x.dtype)
-    if number.size and number.max() > 1:
+    if number.size and some(number.max() > 1):
         share = share / number
     return share
 
@@ -262,8 +271,12 @@ def shared(t: Any, shares: Any) -> Any:
     """t times the shares, where a share of nothing is 0 even of an infinite t."""
     product = t * shares
     value = raw(product)
-    total = np.vdot(value, value)
-    return product if total - total == 0 else where(shares != 0, product, np.zeros((), value.dtype)[()])
+    try:
+        total = np.vdot(value, value)
+        all_finite = total - total == 0
+    except NotBatched:
+        all_finite = finite(value)
+    return product if all_finite else where(shares != 0, product, np.zeros((), value.dtype)[()])
 
 
 def extreme(kernel: Any, name: str) -> Any:
@@ -443,6 +456,7 @@ logsumexp_row = general(
     vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * np.conjugate(weights(x, out, axis)),
     work=costs.composite(Work(adds=3, nonlinear=1), Work(adds=1, nonlinear=1), Work(mults=1)),
 )
+logsumexp_row.row.batch = batches.shifting(logsumexp_row.row)
 
 
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:

@@ -15,6 +15,7 @@ from dualtape.core.families import joint, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 from dualtape.core.views import Kind, give, link_if_shared, read_only
+from dualtape.ops import batches
 
 # ------------------------------------------------------------------ the same elements
 identity = linear(
@@ -39,6 +40,7 @@ identity = linear(
     """,
 )
 cast_row = linear(lambda x, dtype: np.asarray(x).astype(dtype)[()], lambda g, shape, dtype: g, name="cast")
+cast_row.row.batch = batches.cast
 
 
 def cast(x: Any, dtype: Any) -> Any:
@@ -283,6 +285,7 @@ def stacked(xs: list[Any], axis: int) -> Any:
 
 concatenate_row = joint(lambda xs, axis: np.concatenate(xs, axis), pieces, name="concatenate")
 stack_row = joint(stacked, layers, name="stack")
+stack_row.row.batch = batches.stack
 
 
 def shape_of(x: Any) -> tuple[int, ...]:

@@ -38,8 +38,7 @@ def sort(
     x = as_tensor(operand(x))
     if axis is None:
         x, axis = ravel(x), 0
-    value = np.asarray(raw(x))
-    places = np.argsort(value, axis=axis, kind=kind or "stable")
+    places = np.argsort(raw(x), axis=axis, kind=kind or "stable")
     if descending:
         places = np.flip(places, axis)
     return take_along_axis(x, places, axis)

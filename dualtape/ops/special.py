@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
+from dualtape.core.batching import every, some
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise, general
 from dualtape.core.table import Work, register
@@ -207,9 +208,9 @@ def pieces(
     condition: Any, x: Any, near: Callable[[Any], Any], far: Callable[[Any], Any], inside: float, outside: float
 ) -> Any:
     """near(x) where the condition holds, else far(x); neither sees an argument that is not its own."""
-    if not np.any(condition):
+    if not some(condition):
         return far(x)
-    if np.all(condition):
+    if every(condition):
         return near(x)
     return np.where(condition, near(np.where(condition, x, inside)), far(np.where(condition, outside, x)))
 
@@ -244,7 +245,7 @@ TAIL = [math.prod(range(1, 2 * n, 2)) * (2 * n + 1) / 2.0**n for n in range(14)]
 def erfcx_slope(x: Any, out: Any) -> Any:
     """2 x erfcx(x) - 2/sqrt(pi), which cancels for large x: there the asymptotic series (DLMF 7.12.1)."""
     far = raw(x) > 12
-    if not np.any(far):
+    if not some(far):
         return 2 * x * out - 2 / SQRT_PI
     z = 1 / np.where(far, x, 12.0)
     z = z * z
@@ -256,7 +257,7 @@ def erfcx_slope(x: Any, out: Any) -> Any:
 def dawsn_slope(x: Any, out: Any) -> Any:
     """1 - 2 x dawsn(x), which cancels for large x: there its asymptotic series (DLMF 7.12.2)."""
     far = np.abs(raw(x)) > 12
-    if not np.any(far):
+    if not some(far):
         return 1 - 2 * x * out
     z = 1 / np.where(far, x, 12.0)
     z = z * z
@@ -279,10 +280,10 @@ MILLS = [(-1.0) ** n * math.prod(range(1, 2 * n + 2, 2)) for n in range(14)]
 
 def hazard_slope(x: Any, out: Any) -> Any:
     """The slope -h (x + h) of h = phi / Phi; where x + h cancels, far to the left, by the series of (x + h) / h."""
-    out = np.where(raw(out) == 0, 0, out) if np.any(raw(out) == 0) else out
-    x = np.where(raw(out) == 0, 0, x) if np.any(raw(out) == 0) else x
+    out = np.where(raw(out) == 0, 0, out) if some(raw(out) == 0) else out
+    x = np.where(raw(out) == 0, 0, x) if some(raw(out) == 0) else x
     far = raw(x) < -20
-    if not np.any(far):
+    if not some(far):
         return -out * (x + out)
     z = 1 / np.where(far, x, -20.0)
     z = z * z
@@ -320,7 +321,7 @@ def softplus(x: Any, /) -> Any:
 def quotient(x: Any, y: Any) -> Any:
     """x / y, 0 where both are 0."""
     both = (raw(x) == 0) & (raw(y) == 0)
-    return x / np.where(both, 1, y) if np.any(both) else x / y
+    return x / np.where(both, 1, y) if some(both) else x / y
 
 
 # A Python number beside single precision gives double here, as in SciPy: reading x as well has its cotangent cast back.
@@ -605,7 +606,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     if not np.all(raw(b)):
         # A weight of zero takes its term out, infinite or not.
         a = np.where(raw(b) == 0, -np.inf, a)
-    value = np.asarray(raw(a))
+    value = raw(a)
     top = np.max(np.real(value), axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0).astype(top.dtype)
     total = np.sum(b * np.exp(a - top), axis=axis, keepdims=keepdims)

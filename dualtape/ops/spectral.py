@@ -68,7 +68,7 @@ def gaps(values: Any, forgiven: Any = None) -> Any:
 
 def check_phase(turn: Any, name: str) -> None:
     """Refuse a cotangent that depends on the phase of complex vectors, which is arbitrary."""
-    value = np.asarray(raw(turn))
+    value = raw(turn)
     if value.dtype.kind != "c":
         return
     phase = np.abs(np.imag(np.diagonal(value, axis1=-2, axis2=-1))).max(initial=0.0)

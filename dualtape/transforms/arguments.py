@@ -62,6 +62,11 @@ class Sources:
         self.rebuilds = rebuilds
         self.single = single
 
+    @classmethod
+    def of(cls, leaves: list[Tensor]) -> Sources:
+        """Leaves that are all the arguments there are."""
+        return cls(tuple(leaves), leaves, [ONE_LEAF[0]] * len(leaves), False)
+
     def gather(self, values: Sequence[Any]) -> Any:
         """One value for each leaf, in the structure of the differentiated arguments."""
         it = iter(values)

@@ -1,4 +1,4 @@
-"""jacfwd, jacrev, jacobian and hessian: all derivatives of a function, one sweep for each input or output."""
+"""jacfwd, jacrev, jacobian and hessian: all derivatives of a function, by one sweep with a batch of seeds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core import recorders
 from dualtape.core.structure import flatten
+from dualtape.core.sweeps import chunk_size, chunks, columns, rows, unit_seeds, walk
+from dualtape.core.tape import finished
 from dualtape.core.tensor import Tensor, raw, tensor
-from dualtape.transforms.arguments import ensure_callable, named, sources
+from dualtape.transforms.arguments import Sources, ensure_callable, named, recorded, results, sources
 from dualtape.transforms.gradient import grad
-from dualtape.transforms.products import linearize, vjp
+from dualtape.transforms.products import linearized
 
 Numbers = int | Sequence[int]
 
@@ -31,12 +34,14 @@ def of_arguments(f: Callable[..., Any], args: tuple[Any, ...], argnums: Numbers,
     return given, of_leaves, counts
 
 
-def jacfwd(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
-    """A function that returns the Jacobian of ``f`` by forward mode, one tangent for each input element.
+def jacfwd(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = None) -> Callable[..., Any]:
+    """A function that returns the Jacobian of ``f`` by forward mode: one sweep with a tangent for each input element.
 
     Args:
         f: a function of arrays.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
+        chunk: the number of tangents in one sweep. None: as many as fit into 256 MB, of which each takes as much as the
+            linear part of ``f`` keeps on its tape, or as argument and value if that is more.
 
     Returns:
         A function with the arguments of ``f``; its result has the shape of the value followed by the shape of the
@@ -53,44 +58,53 @@ def jacfwd(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
                 [0., 4.]])
     """
     ensure_callable("jacfwd", f)
+    return named("jacfwd", f, lambda *args, **kwargs: forward_jacobian(f, argnums, chunk, {}, args, kwargs))
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        given, of_leaves, _ = of_arguments(f, args, argnums, "jacfwd", kwargs)
-        value, push = linearize(of_leaves, *given.leaves)
+
+def forward_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], args: Any, kwargs: Any) -> Any:
+    """The Jacobian by forward mode; ``looped`` gets the operations that ran once for each tangent."""
+    given, of_leaves, _ = of_arguments(f, args, argnums, "jacfwd", kwargs)
+    value, tangents, rebuild, entries, starts = linearized(of_leaves, Sources.of(given.leaves))
+    outs: list[Any] = value
+    ends = [t._node.id if t.__class__ is Tensor else 0 for t in tangents]
+    blocks: list[list[Any]] = []
+    for k, x in enumerate(given.leaves):
+        like = np.empty(x.shape, x.dtype)
+        size = chunk_size(entries, chunk, like.size, like.nbytes + sum([y.nbytes for y in outs]))
+        parts = [
+            columns(entries, {starts[k]: unit_seeds(like, a, b)}, ends, b - a, looped)
+            for a, b in chunks(like.size, size)
+        ]
+        blocks.append([assembled([p[m] for p in parts], y, x, last=True) for m, y in enumerate(outs)])
+    if any(x.dtype.kind == "c" and x.size for x in given.leaves):
         zeros = [np.zeros(x.shape, x.dtype) for x in given.leaves]
-        blocks: list[list[Any]] = []
-        outs, rebuild = flatten(value)
-        for k, x in enumerate(given.leaves):
-            columns = []
-            for j in range(x.size):
-                basis = np.zeros(x.size, x.dtype)
-                basis[j] = 1
-                columns.append(flatten(push(*zeros[:k], basis.reshape(x.shape), *zeros[k + 1 :]))[0])
-            blocks.append([assembled([c[m] for c in columns], y, x, last=True) for m, y in enumerate(outs)])
-        if any(x.dtype.kind == "c" and x.size for x in given.leaves):
-            vs = [probe(x) if x.dtype.kind == "c" else z for x, z in zip(given.leaves, zeros, strict=True)]
-            for m, t in enumerate(flatten(push(*[v * 1j if v.dtype.kind == "c" else v for v in vs]))[0]):
-                # Along i v a holomorphic function moves i times as far as along v.
-                if outs[m].dtype.kind not in "fc":
-                    continue
-                matrices = [np.reshape(raw(block[m]), (t.size, v.size)) for block, v in zip(blocks, vs, strict=True)]
-                along = sum(j @ np.ravel(v) for j, v in zip(matrices, vs, strict=True))
-                ensure_holomorphic("jacfwd", np.ravel(raw(t)) - 1j * along, matrices, 1)
-        return rebuild(iter([given.gather([block[m] for block in blocks]) for m in range(len(outs))]))
-
-    return named("jacfwd", f, call)
+        vs = [probe(x) if x.dtype.kind == "c" else z for x, z in zip(given.leaves, zeros, strict=True)]
+        turned = [v * 1j if v.dtype.kind == "c" else v for v in vs]
+        moved = walk(entries, dict(zip(starts, turned, strict=True)), not recorders.live(), ends)
+        for m, y in enumerate(outs):
+            # Along i v a holomorphic function moves i times as far as along v.
+            if y.dtype.kind not in "fc":
+                continue
+            t = moved.get(ends[m])
+            t = np.zeros(y.shape, y.dtype) if t is None else raw(t)
+            matrices = [np.reshape(raw(block[m]), (y.size, v.size)) for block, v in zip(blocks, vs, strict=True)]
+            along = sum(j @ np.ravel(v) for j, v in zip(matrices, vs, strict=True))
+            ensure_holomorphic("jacfwd", np.ravel(t) - 1j * along, matrices, 1)
+    return rebuild(iter([given.gather([block[m] for block in blocks]) for m in range(len(outs))]))
 
 
-def jacrev(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
-    """A function that returns the Jacobian of ``f`` by reverse mode, one cotangent for each output element.
+def jacrev(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = None) -> Callable[..., Any]:
+    """A function that returns the Jacobian of ``f`` by reverse mode: one sweep, a cotangent for each output element.
 
     Args:
         f: a function of arrays.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
+        chunk: the number of cotangents in one sweep. None: as many as fit into 256 MB, of which each takes as much as
+            ``f`` keeps on its tape, or as argument and value if that is more.
 
     Returns:
         A function with the arguments of ``f``; its result is that of ``jacfwd``. An element of a complex result takes
-        two sweeps if an argument is real.
+        two cotangents if an argument is real.
 
     Raises:
         TypeError: if ``f`` is not holomorphic in a complex argument.
@@ -101,47 +115,50 @@ def jacrev(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
         Tensor([2., 4.])
     """
     ensure_callable("jacrev", f)
+    return named("jacrev", f, lambda *args, **kwargs: reverse_jacobian(f, argnums, chunk, {}, args, kwargs))
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        given, of_leaves, _ = of_arguments(f, args, argnums, "jacrev", kwargs)
-        value, pullback = vjp(of_leaves, *given.leaves)
-        outs, rebuild = flatten(value)
-        zeros = [np.zeros(y.shape, y.dtype) for y in outs]
-        leaves = given.leaves
-        some_real = any(x.dtype.kind == "f" and x.size for x in leaves)
-        some_complex = any(x.dtype.kind == "c" and x.size for x in leaves)
-        found = []
-        for m, y in enumerate(outs):
 
-            def pulled(g: Any, m: int = m) -> tuple[Any, ...]:
-                return pullback(rebuild(iter([*zeros[:m], g, *zeros[m + 1 :]])))
+def reverse_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], args: Any, kwargs: Any) -> Any:
+    """The Jacobian by reverse mode; ``looped`` gets the operations that ran once for each cotangent."""
+    given, of_leaves, _ = of_arguments(f, args, argnums, "jacrev", kwargs)
+    leaves = given.leaves
+    (outs, rebuild), entries = recorded(lambda *xs: results(of_leaves(*xs)), tuple(leaves), {}, leaves)
+    ids = [x._node.id for x in leaves]
+    some_real = any(x.dtype.kind == "f" and x.size for x in leaves)
+    some_complex = any(x.dtype.kind == "c" and x.size for x in leaves)
+    found = []
+    for y in outs:
+        node = y._node
 
-            rows: list[list[Any]] = []
-            for j in range(y.size if y.dtype.kind in "fc" else 0):
-                basis = np.zeros(y.size, y.dtype)
-                basis[j] = 1
-                basis = basis.reshape(y.shape)
-                # The pullback is the conjugate transpose; its conjugate is a row of the Jacobian. By a real argument
-                # only the real part of that comes back, so that the imaginary part takes a sweep of its own.
-                row = [np.conj(c) if c.dtype.kind == "c" else c for c in pulled(basis)]
-                if some_real and y.dtype.kind == "c":
-                    imaginary = pulled(basis * y.dtype.type(1j))
-                    row = [c if c.dtype.kind == "c" else c + 1j * i for c, i in zip(row, imaginary, strict=True)]
-                rows.append(row)
-            blocks = [assembled([r[k] for r in rows], y, x, last=False) for k, x in enumerate(leaves)]
-            if some_complex and rows:
-                w = probe(y)
-                turned = pulled(w * 1j) if y.dtype.kind == "c" else [None] * len(leaves)
-                for block, c, x in zip(blocks, turned, leaves, strict=True):
-                    if x.dtype.kind == "c":
-                        matrix = np.reshape(raw(block), (y.size, x.size))
-                        # A real result that depends on a complex argument is not holomorphic.
-                        back = 0.0 if c is None else np.ravel(np.conj(raw(c)))
-                        ensure_holomorphic("jacrev", back + 1j * (np.ravel(w) @ matrix), [matrix], 0)
-            found.append(given.gather(blocks))
-        return rebuild(iter(found))
+        def pulled(seeds: Any, node: Any = node) -> list[Any]:
+            return rows(entries, node, ids, seeds, True, looped)
 
-    return named("jacrev", f, call)
+        like = np.empty(y.shape, y.dtype)
+        count = like.size if y.dtype.kind in "fc" else 0
+        size = chunk_size(entries, chunk, count, like.nbytes + sum([x.nbytes for x in leaves]))
+        parts: list[list[Any]] = []
+        for a, b in chunks(count, size):
+            # The pullback is the conjugate transpose; its conjugate is a row of the Jacobian. By a real argument
+            # only the real part of that comes back, so that the imaginary part takes a cotangent of its own.
+            part = [np.conj(c) if c is not None and c.dtype.kind == "c" else c for c in pulled(unit_seeds(like, a, b))]
+            if some_real and y.dtype.kind == "c":
+                imaginary = pulled(unit_seeds(like, a, b, 1j))
+                part = [
+                    c if c is None or c.dtype.kind == "c" else c + 1j * i for c, i in zip(part, imaginary, strict=True)
+                ]
+            parts.append(part)
+        blocks = [assembled([p[k] for p in parts], y, x, last=False) for k, x in enumerate(leaves)]
+        if some_complex and parts:
+            w = probe(y)
+            turned = pulled(w[None] * 1j) if y.dtype.kind == "c" else [None] * len(leaves)
+            for block, c, x in zip(blocks, turned, leaves, strict=True):
+                if x.dtype.kind == "c":
+                    matrix = np.reshape(raw(block), (y.size, x.size))
+                    # A real result that depends on a complex argument is not holomorphic.
+                    back = 0.0 if c is None else np.ravel(np.conj(raw(c)))
+                    ensure_holomorphic("jacrev", back + 1j * (np.ravel(w) @ matrix), [matrix], 0)
+        found.append(given.gather(blocks))
+    return rebuild(iter(found))
 
 
 def probe(x: Tensor) -> Any:
@@ -165,25 +182,33 @@ def ensure_holomorphic(name: str, difference: Any, matrices: list[Any], axis: in
 
 
 def assembled(parts: list[Any], y: Tensor, x: Tensor, last: bool) -> Any:
-    """Columns (``last``) or rows of a Jacobian as one array of y's shape followed by x's."""
+    """Batches of columns (``last``) or rows of a Jacobian as one Tensor of y's shape followed by x's."""
     shape = (*y.shape, *x.shape)
-    if not parts:
+    if not parts or parts[0] is None:
         return tensor(np.zeros(shape, np.result_type(y.dtype, x.dtype)))
-    if not last:
-        return np.reshape(np.stack(parts), shape)
-    return np.reshape(np.stack(parts, axis=-1), shape)
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if last:
+        whole = np.moveaxis(whole, 0, -1)
+    return finished(np.reshape(whole, shape), None, False)
 
 
 def jacobian(
-    f: Callable[..., Any], argnums: Numbers = 0, mode: str = "auto", explain: bool = False
+    f: Callable[..., Any],
+    argnums: Numbers = 0,
+    mode: str = "auto",
+    explain: bool = False,
+    *,
+    chunk: int | None = None,
 ) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``f``, by the mode that needs fewer sweeps.
 
     Args:
         f: a function of arrays.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
-        mode: "forward" (a sweep for each input element), "reverse" (for each output element), or "auto".
-        explain: whether the function returns a pair, the Jacobian and the choice of mode with its reason.
+        mode: "forward" (a tangent for each input element), "reverse" (a cotangent for each output element), or "auto".
+        explain: whether the function returns a pair, the Jacobian and the choice of mode with its reason; it also names
+            operations without a batching rule, which ran once for each.
+        chunk: the number of tangents or cotangents in one sweep, as for ``jacfwd`` and ``jacrev``.
 
     Returns:
         A function with the arguments of ``f``; its result is that of ``jacfwd``.
@@ -214,18 +239,23 @@ def jacobian(
                 sweeps += sum(int(np.size(y)) for y in outs if np.iscomplexobj(y))
             choice = "forward" if inputs <= sweeps else "reverse"
             reason = f"{inputs} input and {outputs} output elements" + (", complex" if sweeps > outputs else "")
-        result = (jacfwd if choice == "forward" else jacrev)(f, argnums)(*args, **kwargs)
-        return (result, f"{choice} mode: {reason}") if explain else result
+        looped: dict[str, int] = {}
+        run = forward_jacobian if choice == "forward" else reverse_jacobian
+        result = run(f, argnums, chunk, looped, args, kwargs)
+        if not explain:
+            return result
+        return result, f"{choice} mode: {reason}" + (f"; one by one: {', '.join(sorted(looped))}" if looped else "")
 
     return named("jacobian", f, call)
 
 
-def hessian(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
+def hessian(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = None) -> Callable[..., Any]:
     """A function that returns the Hessian of ``f``, forward over reverse.
 
     Args:
         f: a function with a real scalar result.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
+        chunk: the number of tangents in one sweep, as for ``jacfwd``.
 
     Returns:
         A function with the arguments of ``f``; its result has the shape of the argument twice (for a tuple of
@@ -241,6 +271,4 @@ def hessian(f: Callable[..., Any], argnums: Numbers = 0) -> Callable[..., Any]:
                 [6., 2.]])
     """
     ensure_callable("hessian", f)
-    return named("hessian", f, jacfwd(grad(f, argnums), argnums))
-
-
+    return named("hessian", f, jacfwd(grad(f, argnums), argnums, chunk=chunk))

@@ -193,11 +193,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     """
     ensure_callable("linearize", f)
     given = sources("linearize", primals, range(len(primals)))
-    # Any tangent will do, except one with zeros: rules may leave out what a zero would meet.
-    rng = np.random.default_rng(0)
-    seeds = [tensor(rng.uniform(0.5, 1.0, x.shape).astype(x.dtype)[()]) for x in given.leaves]
-    (out, found, rebuild), entries = recorded(pushed, (f, given.args, given.leaves, seeds), {}, seeds)
-    ids = [t._node.id for t in seeds]
+    out, found, rebuild, entries, ids = linearized(f, given)
 
     def push(*tangents: Any) -> Any:
         if len(tangents) != len(primals):
@@ -207,6 +203,15 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
         return rebuild(iter([finished(linear_part(t, ends), y, True) for t, y in zip(found, out, strict=True)]))
 
     return rebuild(iter(out)), push
+
+
+def linearized(f: Callable[..., Any], given: Sources) -> tuple[list[Any], list[Any], Any, dict[int, Any], list[int]]:
+    """The results of ``f``, their tangents, the entries of what the tangents went through, and where those start."""
+    # Any tangent will do, except one with zeros: rules may leave out what a zero would meet.
+    rng = np.random.default_rng(0)
+    seeds = [tensor(rng.uniform(0.5, 1.0, x.shape).astype(x.dtype)[()]) for x in given.leaves]
+    (out, found, rebuild), entries = recorded(pushed, (f, given.args, given.leaves, seeds), {}, seeds)
+    return out, found, rebuild, entries, [t._node.id for t in seeds]
 
 
 def linear_part(t: Any, ends: dict[int, Any]) -> Any:

@@ -1,0 +1,84 @@
+"""The Jacobians of a tape, from batched sweeps: ``jacobian`` and ``batch_jacobian``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualtape.core.structure import flatten
+from dualtape.core.sweeps import chunk_size, chunks, rows, unit_seeds
+from dualtape.core.tape import finished
+from dualtape.core.tensor import Tensor, constant, operand
+
+if TYPE_CHECKING:
+    from dualtape.core.tape import GradientTape
+
+
+def target_of(what: str, target: Any) -> Tensor:
+    """A target as a Tensor."""
+    y = operand(target)
+    if y.__class__ is not Tensor:
+        raise TypeError(f"the target of {what}() is a Tensor or Variable, not {type(target).__name__}")
+    return y
+
+
+def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_one: bool, chunk: int | None) -> Any:
+    """See ``GradientTape.jacobian``."""
+    found, rebuild = flatten(sources)
+    y = target_of("jacobian", target)
+    entries, ids, all_watched = tape._recorded_for("jacobian", found)
+    node = y._node
+    count = node.value.size if node.value.dtype.kind in "fc" else 0
+    size = chunk_size(entries, chunk, count, node.value.nbytes + sum([s.nbytes for s in found]))
+    parts = [
+        rows(entries, node, ids, unit_seeds(node.value, a, b), all_watched, one_by_one=one_by_one)
+        for a, b in chunks(count, size)
+    ]
+    if not parts and node.value.dtype.kind in "fc":  # an empty target: what is connected, a sweep with zeros can tell
+        parts = [rows(entries, node, ids, np.zeros((1, *y.shape), y.dtype), all_watched, one_by_one=True)]
+        parts = [[None if c is None else c[:0] for c in part] for part in parts]
+    tape._used()
+    blocks = [joined([part[k] for part in parts], (*y.shape, *s.shape)) for k, s in enumerate(found)]
+    return rebuild(
+        iter(
+            [
+                constant(np.zeros((*y.shape, *s.shape), s.dtype)) if block is None and zero else block
+                for block, s in zip(blocks, found, strict=True)
+            ]
+        )
+    )
+
+
+def joined(parts: list[Any], shape: tuple[int, ...]) -> Any:
+    """The results of all chunks as one Tensor of a shape; None if there is none."""
+    if not parts or parts[0] is None:
+        return None
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return finished(np.reshape(whole, shape), None, False)
+
+
+def batch_jacobian(tape: GradientTape, target: Any, source: Any, one_by_one: bool, chunk: int | None) -> Any:
+    """See ``GradientTape.batch_jacobian``."""
+    y = target_of("batch_jacobian", target)
+    entries, ids, all_watched = tape._recorded_for("batch_jacobian", [source])
+    shape, inner = y.shape, source.shape
+    if len(shape) < 2 or len(inner) < 2 or shape[0] != inner[0]:
+        raise ValueError(
+            f"batch_jacobian: target and source need at least two axes, the first of one length; "
+            f"got a target of shape {shape} and a source of shape {inner}"
+        )
+    node = y._node
+    like = np.empty(shape[1:], y.dtype)
+    count = like.size if y.dtype.kind in "fc" else 0
+    size = chunk_size(entries, chunk, count, node.value.nbytes + source.nbytes)
+    parts = []
+    for a, b in chunks(count, size):
+        seeds = np.broadcast_to(unit_seeds(like, a, b)[:, None], (b - a, *shape))
+        parts.append(rows(entries, node, ids, seeds, all_watched, one_by_one=one_by_one)[0])
+    tape._used()
+    if not parts or parts[0] is None:
+        return constant(np.zeros((*shape, *inner[1:]), y.dtype))
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    moved = np.moveaxis(whole, 0, 1)
+    return finished(np.reshape(moved, (*shape, *inner[1:])), None, False)
