@@ -492,6 +492,43 @@ def test_a_jacobian_that_its_own_tape_records_is_differentiated() -> None:
     close(tape.gradient(total, x), dt.grad(lambda x: np.sum(dt.jacfwd(f)(x) ** 2))(X[0]))
 
 
+W = np.array([1.0, -2.0, 3.0])
+
+
+def test_a_tape_around_vmap_may_be_asked_inside() -> None:
+    w = dt.constant(W)
+    asked: list[Callable[[Any, Any], Any]] = [
+        lambda t, x: t.gradient(np.sum(w * x * w), w),
+        lambda t, x: np.sum(t.jacobian(w * x * w, w), axis=0),
+        lambda t, x: dt.vmap(lambda z: t.gradient(np.sum(w * z[0] * w), w))(x * np.ones((2, 1, 1)))[1],
+        lambda t, x: t.gradient(np.sum((y := w * x) * w), y) * x * 2,
+    ]
+    for ask in asked:
+        with dt.GradientTape(persistent=True) as tape:
+            tape.watch(w)
+            found = dt.vmap(lambda x, ask=ask, tape=tape: ask(tape, x))(X)
+        close(found, 2 * X * W)
+    with dt.ForwardAccumulator(w, np.ones(3)) as acc:
+        found = dt.vmap(lambda x: acc.jvp(w * x * w))(X)
+    close(found, 2 * X * W)
+
+
+@pytest.mark.parametrize("of_tape", [True, False])
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_pause_inside_vmap_pauses_what_is_around_it(of_tape: bool, nested: bool) -> None:
+    w = dt.constant(W)
+    with dt.GradientTape() as tape:
+        tape.watch(w)
+
+        def f(x: Any) -> Any:
+            with tape.stop_recording() if of_tape else dt.stop_recording():
+                s = np.sum(w * x)
+            return s * w
+
+        y = dt.vmap(lambda x: dt.vmap(f)(x * np.ones((2, 1))) if nested else f(x))(X)
+    close(tape.gradient(y, w), np.sum(X @ W) * (2 if nested else 1) * np.ones(3))
+
+
 def test_tapes_and_accumulators_work_inside_vmap() -> None:
     def inside(x: Any) -> Any:
         with dt.GradientTape(persistent=True) as tape:

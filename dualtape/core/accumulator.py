@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import Batch, Level
+from dualtape.core.batching import Batch, Level, NotBatched, is_outside
 from dualtape.core.indexed_slices import IndexedSlices
 from dualtape.core.memory import copied, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
@@ -213,6 +213,8 @@ class ForwardAccumulator:
             return np.stack([IndexedSlices(row, x.indices, x.dense_shape)._read() for row in t])
         node = x._node if isinstance(x, Operand) else None
         t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
+        if t is None and node is not None and is_outside(self._recorder, node.value):
+            raise NotBatched("an accumulator around vmap cannot be asked inside for the tangents of single examples")
         if t is None:
             shape = np.shape(x) if not self._batch or self._level is None else (self._level.size, *np.shape(x))
             return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from itertools import count
 from math import isfinite
 from threading import Lock
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,6 +94,16 @@ class Level:
         inside = marker in stack
         with recorders.only(tuple([r for r in marker.outer if r.live and (inside or r in stack)])):
             yield
+
+
+def is_outside(recorder: Any, value: Any) -> bool:
+    """Whether ``value`` is a Batch and ``recorder`` one of those around it, which know nothing of single examples."""
+    while isinstance(value, Batch):
+        marker = value.level.marker
+        if marker is not None and marker.stands_for(recorder):
+            return True
+        value = bare(value.physical)
+    return False
 
 
 class Batch:
@@ -327,8 +336,9 @@ def carried_out(rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         places = [k for k, a in enumerate(args) if holds(level, a)]
         named = any([holds(level, a) for a in kwargs.values()]) if kwargs else False
         operands = args[1:] if of_method else args
-        if not places and not named:  # on its way through a kernel
-            return Free(level, function(*[freed(a) for a in operands], **{k: freed(a) for k, a in kwargs.items()}))
+        if not places and not named:  # operands without batch, on their way through a kernel
+            found = function(*[freed(a) for a in operands], **{k: freed(a) for k, a in kwargs.items()})
+            return Free(level, found) if isinstance(found, Operand) else found
         try:
             if rule not in MANY and (named or places != [int(of_method)]):
                 raise NotBatched("the rule takes a batch for its first operand alone")
@@ -493,12 +503,25 @@ class Outside(Recorder):
     Tensor.
     """
 
-    __slots__ = ("level", "outer")
+    __slots__ = ("every", "level", "outer", "paused")
 
     def __init__(self, level: Level, outer: Stack) -> None:
         super().__init__(None)
         self.level = level
+        self.every = outer
+        self.paused: list[Recorder] = []
         self.outer = outer
+
+    def stands_for(self, recorder: Recorder) -> bool:
+        return any([r is recorder or r.stands_for(recorder) for r in self.every])
+
+    def pause(self, recorder: Recorder, paused: bool) -> None:
+        if recorder in self.every:
+            (self.paused.append if paused else self.paused.remove)(recorder)
+            self.outer = tuple([r for r in self.every if r not in self.paused])
+        for r in self.every:
+            if r.stands_for(recorder):
+                r.pause(recorder, paused)
 
     def tracks(self, node: Node) -> bool:
         if not self.live:
@@ -558,7 +581,8 @@ def is_direct(kernel: Any) -> bool:
 
     A function from elsewhere may be composed of several, and the row is there to say that its derivative is another.
     """
-    return not isinstance(kernel, FunctionType) or kernel.__module__.startswith(("dualtape.ops.", "numpy."))
+    module = getattr(kernel, "__module__", None) or ""
+    return isinstance(kernel, np.ufunc) or module.startswith(("dualtape.ops.", "numpy", "_operator"))
 
 
 # ------------------------------------------------------------------ ufuncs and operators

@@ -27,7 +27,7 @@ def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_o
     """See ``GradientTape.jacobian``."""
     found, rebuild = flatten(sources)
     y = target_of("jacobian", target)
-    entries, ids, all_watched = tape._recorded_for("jacobian", found)
+    entries, ids, all_watched = tape._recorded_for("jacobian", found, y)
     node = y._node
     count = node.value.size if node.value.dtype.kind in "fc" else 0
     size = chunk_size(entries, chunk, count, node.value.nbytes + sum([s.nbytes for s in found]))
@@ -61,7 +61,7 @@ def joined(parts: list[Any], shape: tuple[int, ...]) -> Any:
 def batch_jacobian(tape: GradientTape, target: Any, source: Any, one_by_one: bool, chunk: int | None) -> Any:
     """See ``GradientTape.batch_jacobian``."""
     y = target_of("batch_jacobian", target)
-    entries, ids, all_watched = tape._recorded_for("batch_jacobian", [source])
+    entries, ids, all_watched = tape._recorded_for("batch_jacobian", [source], y)
     shape, inner = y.shape, source.shape
     if len(shape) < 2 or len(inner) < 2 or shape[0] != inner[0]:
         raise ValueError(

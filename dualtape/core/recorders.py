@@ -35,6 +35,13 @@ class Recorder:
         """Whether this recorder follows the derivative of ``node``."""
         return self.entries is not None and node.id in self.entries
 
+    def stands_for(self, recorder: Recorder) -> bool:
+        """Whether this one is on the stack in the place of ``recorder``, among others."""
+        return False
+
+    def pause(self, recorder: Recorder, paused: bool) -> None:
+        """Leave out ``recorder``, or no longer, of those that this one stands for."""
+
     def access(self, variable: Any) -> None:
         """A Variable was read (a tape may want to watch it)."""
 
@@ -114,9 +121,14 @@ def without(recorder: Recorder) -> Iterator[None]:
     """Run a block with one recorder paused; it is put back where it stood, unless it was closed meanwhile."""
     before = STACK.get()
     STACK.set(tuple(r for r in before if r is not recorder))
+    hidden = [r for r in before if r.stands_for(recorder)]
+    for r in hidden:
+        r.pause(recorder, True)
     try:
         yield
     finally:
+        for r in hidden:
+            r.pause(recorder, False)
         entered = tuple(r for r in STACK.get() if r not in before)
         STACK.set((*(r for r in before if r.live), *entered))
 

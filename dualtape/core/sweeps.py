@@ -333,7 +333,7 @@ class BatchRecorder(TangentRecorder):
             # Tapes may be entered and left while an accumulator lasts.
             level.marker = Outside(level, outer) if outer else None
         elif level.marker is not None:
-            level.marker.outer = outer
+            level.marker.outer = level.marker.every = outer
         raw = level.marker is None
         found = [t._node.value if raw and t.__class__ is Tensor else t for t in found]
         if not raw:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import OPEN
+from dualtape.core.batching import OPEN, NotBatched, is_outside
 from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.indexed_slices import IndexedSlices, Slices, followed
 from dualtape.core.recorders import Recorder
@@ -141,6 +141,8 @@ class GradientTape:
                     f"cannot watch a {type(leaf).__name__}: a tape follows Tensors and Variables; "
                     "make one with dualtape.constant(value)"
                 )
+            if OPEN[0]:
+                self._ensure_inside(leaf)
             if leaf.dtype.kind not in "fc":
                 warnings.warn(
                     f"watching a Tensor of dtype {leaf.dtype}: only floating and complex dtypes have derivatives, "
@@ -234,6 +236,8 @@ class GradientTape:
         for source in found:
             if not isinstance(source, Operand) or source.__class__ is IndexedSlices:
                 raise TypeError(f"a source of a gradient is a Tensor or Variable, not {type(source).__name__}")
+        if OPEN[0]:
+            self._ensure_inside(*targets, *found)
         if not self._persistent:
             self._stop()
         cotangents = seeds(target, targets, output_gradients)
@@ -333,7 +337,13 @@ class GradientTape:
         wants_zero(unconnected_gradients)
         return batch_jacobian(self, target, source, not experimental_use_pfor, chunk)
 
-    def _recorded_for(self, what: str, sources: list[Any]) -> tuple[Entries, list[int], bool]:
+    def _ensure_inside(self, *values: Any) -> None:
+        """Refuse to look at single examples of a batch that this tape is around: it records all of them at once."""
+        for x in values:
+            if isinstance(x, Operand) and is_outside(self._recorder, x._value()):
+                raise NotBatched("a tape around vmap cannot be asked inside for the derivatives of single examples")
+
+    def _recorded_for(self, what: str, sources: list[Any], target: Any) -> tuple[Entries, list[int], bool]:
         """The entries of a tape that is about to be used, the identities of the sources, whether all watched are."""
         if self._spent:
             raise RuntimeError(
@@ -343,6 +353,7 @@ class GradientTape:
         for source in sources:
             if not isinstance(source, Operand):
                 raise TypeError(f"a source of a derivative is a Tensor or Variable, not {type(source).__name__}")
+        self._ensure_inside(target, *sources)
         if not self._persistent:
             self._stop()
         ids = [identity(s) for s in sources]
