@@ -90,8 +90,9 @@ class Level:
             yield
             return
         stack = STACK.get()
-        # Without the stand-in, the block is outside already, or in a pause: then no more is seen than is seen now.
-        inside = marker in stack
+        # Without the stand-in (or that of a level inside, which stands for it), the block is outside already, or in a
+        # pause: then no more is seen than is seen now.
+        inside = any([r is marker or r.stands_for(marker) for r in stack])
         with recorders.only(tuple([r for r in marker.outer if r.live and (inside or r in stack)])):
             yield
 
