@@ -36,7 +36,7 @@ def _map(axes: Axes, rows: Sequence[Row], sizes: Sequence[int], quantity: str, l
     axes.plot([-0.5, edge], [-0.5, edge], color="black", linewidth=0.9, dashes=(5, 2.5))
     for (i, j), value in np.ndenumerate(values):
         text = axes.text(j, i, f"{value:+.1f}" if abs(value) >= 0.05 else "0", ha="center", va="center", fontsize=6.5)
-        text.set_path_effects([withStroke(linewidth=2, foreground=COLOUR_MAP(0.5 + value / (2 * limit)))])
+        text.set_path_effects([withStroke(linewidth=4, foreground=COLOUR_MAP(0.5 + value / (2 * limit)))])
     axes.set_xlim(-0.5, edge)
     axes.set_ylim(-0.5, edge)
     for set_ticks in (axes.set_xticks, axes.set_yticks):
