@@ -11,14 +11,19 @@ from typing import Any
 import dualtape.ops  # noqa: F401  (fills the table)
 from dualtape import extend
 from dualtape.core.accumulator import ForwardAccumulator
+from dualtape.core.indexed_slices import IndexedSlices
 from dualtape.core.recorders import stop_recording
+from dualtape.core.spec import TensorSpec
 from dualtape.core.tape import GradientTape
 from dualtape.core.tensor import Tensor, constant
+from dualtape.core.unconnected import UnconnectedGradients
 from dualtape.core.variable import Variable
+from dualtape.ops.control_flow import case, cond, switch_case, while_loop
 from dualtape.ops.creation import (
     arange,
     array,
     asarray,
+    convert_to_tensor,
     empty,
     empty_like,
     eye,
@@ -87,6 +92,7 @@ from dualtape.ops.elementwise import arctan2 as atan2
 from dualtape.ops.elementwise import arctanh as atanh
 from dualtape.ops.elementwise import conjugate as conj
 from dualtape.ops.elementwise import power as pow
+from dualtape.ops.gathering import gather
 from dualtape.ops.indexing import take, take_along_axis
 from dualtape.ops.nondifferentiable import (
     all,
@@ -170,6 +176,7 @@ from dualtape.ops.shaping import (
     flipud,
     hsplit,
     hstack,
+    identity,
     matrix_transpose,
     moveaxis,
     pad,
@@ -191,7 +198,9 @@ from dualtape.ops.shaping import (
 )
 from dualtape.ops.shaping import concatenate as concat
 from dualtape.ops.sorting import sort
+from dualtape.transforms.byhand import grad_pass_through, prevent_gradient, record_operation
 from dualtape.transforms.custom import checkpoint, custom_gradient, custom_jvp, custom_vjp, stop_gradient
+from dualtape.transforms.custom import checkpoint as recompute_grad
 from dualtape.transforms.gradient import grad, value_and_grad
 from dualtape.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from dualtape.transforms.products import hvp, jvp, linearize, vjp
@@ -248,7 +257,10 @@ def __dir__() -> list[str]:
 __all__ = [
     "ForwardAccumulator",
     "GradientTape",
+    "IndexedSlices",
     "Tensor",
+    "TensorSpec",
+    "UnconnectedGradients",
     "Variable",
     "abs",
     "acos",
@@ -286,6 +298,7 @@ __all__ = [
     "bool",
     "broadcast_arrays",
     "broadcast_to",
+    "case",
     "cast",
     "cbrt",
     "ceil",
@@ -295,8 +308,10 @@ __all__ = [
     "complex64",
     "complex128",
     "concat",
+    "cond",
     "conj",
     "constant",
+    "convert_to_tensor",
     "copy",
     "copysign",
     "cos",
@@ -340,7 +355,9 @@ __all__ = [
     "fmod",
     "full",
     "full_like",
+    "gather",
     "grad",
+    "grad_pass_through",
     "greater",
     "greater_equal",
     "hessian",
@@ -348,6 +365,7 @@ __all__ = [
     "hstack",
     "hvp",
     "hypot",
+    "identity",
     "imag",
     "inf",
     "inner",
@@ -406,12 +424,15 @@ __all__ = [
     "pi",
     "positive",
     "pow",
+    "prevent_gradient",
     "prod",
     "ptp",
     "rad2deg",
     "ravel",
     "real",
     "reciprocal",
+    "recompute_grad",
+    "record_operation",
     "remainder",
     "repeat",
     "reshape",
@@ -437,6 +458,7 @@ __all__ = [
     "subtract",
     "sum",
     "swapaxes",
+    "switch_case",
     "take",
     "take_along_axis",
     "tan",
@@ -460,6 +482,7 @@ __all__ = [
     "vsplit",
     "vstack",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

@@ -1,9 +1,10 @@
 """Checks derivatives of any order and nesting: value, adjoint identity, differences or complex step, shape and dtype.
 
-The public functions are `check_grads`, for the tests of whoever writes a rule or a function, and `numerical_jvp`, the
-reference it compares with, which knows nothing of dualtape: it evaluates the function on plain arrays.
+The public functions are `check_grads`, for the tests of whoever writes a rule or a function, `check_rule`, for
+functions that bring rules of their own, and `numerical_jvp`, the reference they compare with, which knows nothing of
+dualtape: it evaluates the function on plain arrays.
 
-Length: two public docstrings with their mathematics, and a reference that is read together with its comparison.
+Length: three public docstrings with their mathematics, and a reference that is read together with its comparison.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -20,9 +22,10 @@ from numpy.typing import NDArray
 
 from dualtape.core.structure import flatten
 from dualtape.core.tensor import operand
+from dualtape.transforms.calls import Bound
 from dualtape.transforms.products import jvp, vjp
 
-__all__ = ["check_grads", "numerical_jvp"]
+__all__ = ["check_grads", "check_rule", "numerical_jvp"]
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -100,6 +103,100 @@ def check_grads(
             raise ValueError(f"check_grads: unknown mode {mode!r}; modes are 'fwd' and 'rev'")
     problem = _problem("check_grads", f, args)
     _Check(tuple(modes), rtol, atol, method, np.random.default_rng(seed)).run(problem, order)
+
+
+def check_rule(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    exact: bool = True,
+    order: int = 2,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+) -> dict[str, str]:
+    r"""Assert that the rules that `f` brings along are linear, belong together, and are its derivative.
+
+    Args:
+        f: a function made by `custom_gradient`, `custom_jvp` or `custom_vjp`, a method of this kind, or an operation
+            registered with `extend.operation`.
+        args: the point, as in `check_grads`.
+        exact: whether the rules are meant to be the derivative of `f`. False for a rule that departs from it on
+            purpose (a straight-through estimator): then all the rest is checked.
+        order: the highest order that is compared with differences, as in `check_grads`, if `exact`.
+        rtol: as in `check_grads`.
+        atol: as in `check_grads`.
+        seed: of the random directions.
+
+    Returns:
+        For `"jvp"` and `"vjp"`, whether the rule is `"given"`, or `"derived"` from the other one.
+
+    Raises:
+        AssertionError: something is wrong. The message names the side, whether it is given or derived, and the place.
+        TypeError: `f` brings no rules; `args` is not a tuple or a list, or has nothing to differentiate.
+
+    Mathematics:
+        Let t -> F t be the forward and g -> R g the reverse rule at the point. Checked are, with random u, v and w:
+        F(64 u) = 64 F u and F(3 u - v) = 3 F u - F v; the same of R; <R w, v> = <w, F v> with <a, b> = Re sum
+        conj(a) b; that values do not depend on whether somebody differentiates; and, if `exact`, all that
+        `check_grads` checks. A rule that is not linear has no transpose, so the side derived from it means nothing.
+
+    Example:
+        >>> import numpy as np, dualtape as dt
+        >>> from dualtape.testing import check_rule
+        >>> @dt.custom_vjp
+        ... def sine(x):
+        ...     return np.sin(x)
+        >>> sine.defvjp(lambda x: (np.sin(x), np.cos(x)), lambda c, g: (g * c,))
+        >>> check_rule(sine, (0.3,), order=1)
+        {'jvp': 'derived', 'vjp': 'given'}
+    """
+    rules = _rules(f)
+    problem = _problem("check_rule", f, args)
+    value = _arrays(problem.call(*(x.copy() for x in problem.point)))
+    if not value:
+        raise TypeError("check_rule: no result of float or complex dtype, so nothing to differentiate")
+    check = _Check(("fwd", "rev"), rtol, atol, "auto", np.random.default_rng(seed))
+    compare = _Comparison(problem, value, rtol, atol)
+
+    def pushed(tangents: Arrays) -> Arrays:
+        path = f"the {rules['jvp']} forward rule"
+        return tuple(compare._push(path, "all arguments", problem.call, problem.point, tangents))
+
+    def pulled(cotangents: Arrays) -> Arrays:
+        path = f"the {rules['vjp']} reverse rule"
+        return compare._pull(path, problem.names, problem.call, problem.point, cotangents)
+
+    # The given side first: what is wrong with it is wrong with what is derived from it.
+    for side in sorted(rules, key=lambda name: rules[name] == "derived"):
+        rule, kind = (pushed, "forward") if side == "jvp" else (pulled, "reverse")
+        likes = problem.point if side == "jvp" else value
+        u, v = (tuple(map(check._direction, likes)) for _ in range(2))
+        compare.linear(f"the {rules[side]} {kind} rule", rule, u, v)
+    tangents, cotangents = tuple(map(check._direction, problem.point)), tuple(map(check._direction, value))
+    push, pull = pushed(tangents), pulled(cotangents)
+    sizes = _weigh_sizes(cotangents, push) + _weigh_sizes(tangents, pull)
+    where = f"the {rules['jvp']} forward rule and the {rules['vjp']} reverse rule, <R w, v> = <w, F v>"
+    compare._close(where, _weigh(tangents, pull), _weigh(cotangents, push), compare._tolerance(sizes, 0.7), "forward")
+    if exact:
+        check.run(problem, order)
+    return rules
+
+
+def _rules(f: Any) -> dict[str, str]:
+    """Which rules a function brings along."""
+    if isinstance(f, partial) and isinstance(getattr(f.func, "__self__", None), Bound):  # a method
+        return _rules(f.func.__self__)  # type: ignore[attr-defined]
+    if isinstance(f, Bound):
+        if f.rules:
+            return f.rules
+        raise TypeError(f"check_rule: {f.name} has no rule of its own, which check_rule could check; see check_grads")
+    if hasattr(f, "row"):
+        return {"jvp": "given", "vjp": "given"}
+    raise TypeError(
+        f"check_rule takes a function that brings rules along, not {getattr(f, '__name__', type(f).__name__)}; "
+        "check_grads checks the derivatives of any function"
+    )
 
 
 def numerical_jvp(
@@ -413,6 +510,15 @@ class _Comparison:
                 tolerance = self._tolerance(pulled[index], 0.7)
                 self._close(f"{path}, {name} alone", alone, pulled[index], tolerance, "all arguments together")
         return pulled
+
+    def linear(self, where: str, rule: Callable[[Arrays], Arrays], u: Arrays, v: Arrays) -> None:
+        """r(64 u) = 64 r(u) and r(3 u - v) = 3 r(u) - r(v)."""
+        ru, rv = rule(u), rule(v)
+        for what, p, q in (("64 times as much", 64, 0), ("a sum", 3, -1)):
+            mixed = rule(tuple([p * a + q * b for a, b in zip(u, v, strict=True)]))
+            for got, a, b in zip(mixed, ru, rv, strict=True):
+                tolerance = self._tolerance(64 * np.abs(a) + np.abs(b), 0.7)
+                self._close(f"{where} is not linear, at {what}", got, p * a + q * b, tolerance, "by linearity")
 
     def adjoint(self, tangents: Arrays, cotangents: Arrays, pushed: Sequence[Arrays], pulled: Arrays) -> None:
         """<J^T w, v> = <w, J v>, to rounding: far tighter than either mode against differences."""

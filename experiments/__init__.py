@@ -4,4 +4,14 @@ Run them with ``python -m experiments``; ``README.md`` beside this file says wha
 """
 
 # The order is the order of `list` and of `run all`.
-NAMES = ("trace_table", "many_to_one", "one_to_many", "accuracy_vs_step", "helmholtz", "hvp", "nesting", "adbench")
+NAMES = (
+    "trace_table",
+    "many_to_one",
+    "one_to_many",
+    "crossover",
+    "accuracy_vs_step",
+    "helmholtz",
+    "hvp",
+    "nesting",
+    "adbench",
+)

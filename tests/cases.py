@@ -57,6 +57,11 @@ def assign(index: Any) -> Any:
     return f
 
 
+def gathered(index: Any) -> Any:
+    """A function that gathers from its first axis, and on arrays does what that means."""
+    return lambda x: x[index] if isinstance(x, np.ndarray) else dualtape.gather(x, index)
+
+
 def into_zeros(index: Any, *shape: int) -> Any:
     """A function that writes into zeros: a place that was nobody's."""
 
@@ -474,6 +479,11 @@ SHAPING: list[AnyCase] = [
     case("tile", lambda x: np.tile(x, (2,)), draw(2, 3), label="fewer axes"),
     case("pad_zeros", lambda x: np.pad(x, 1), draw(2, 3)),
     case("pad_zeros", lambda x: np.pad(x, ((0, 0), (1, 2)), constant_values=3.0), draw(2, 3), label="constant"),
+    case("gather", gathered(A([2, 0, 2])), draw(3, 2)),
+    case("gather", gathered(A([[1, 1], [0, 3]])), draw(4), label="indices with axes"),
+    case("gather", gathered(A(1)), draw(3, 2), label="one"),
+    case("gather", gathered(A([], int)), draw(3, 2), label="none"),
+    case("gather", gathered(A([1, 0])), complexes(3), label="complex"),
     case("getitem", lambda x: np.pad(x, (2, 1), mode="reflect"), draw(4), label="pad by reflection"),
     case("getitem", lambda x: np.pad(x, (2, 1), mode="edge"), draw(4), label="pad by the edge"),
     case("getitem", lambda x: np.pad(x, 2, mode="wrap"), draw(4), label="pad by wrapping"),

@@ -106,7 +106,7 @@ def test_a_primal_is_listed_once() -> None:
     with pytest.raises(ValueError, match="primal 1 is listed multiple times"):
         dt.ForwardAccumulator([x, x], [X, X])
     with pytest.raises(ValueError, match="multiple times"):
-        dt.ForwardAccumulator([v, v.value()], [X, X])
+        dt.ForwardAccumulator([v, v], [X, X])
 
 
 def test_it_is_entered_once_at_a_time() -> None:

@@ -457,7 +457,7 @@ def test_custom_gradient_does_not_lose_a_tensor_taken_from_outside() -> None:
         f = dt.custom_gradient(lambda x, body=body: (body(x), lambda g: g))
         with dt.GradientTape() as tape:
             tape.watch([c, v])
-            with pytest.raises(TypeError, match=r"custom_gradient: .* uses a Tensor \(\) from outside.*stop_gradient"):
+            with pytest.raises(TypeError, match=r"custom_gradient: .* uses .* \(\) from outside.*stop_gradient"):
                 f(dt.constant(3.0))
             with pytest.raises(TypeError, match="from outside"):
                 f(c * 1.0)

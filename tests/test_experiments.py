@@ -1,4 +1,7 @@
-"""The experiments package: every experiment runs quickly and is judged, and its files can be trusted and re-judged."""
+"""The experiments package: every experiment runs quickly and is judged, and its files can be trusted and re-judged.
+
+Length: the runs that most tests look at are made once, for all of them; the rest is the problems, a test each.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from experiments import (
     bars,
     cli,
     counting,
+    crossover,
     gmm,
     helmholtz,
     hvp,
@@ -307,6 +311,40 @@ def test_helmholtz_gradient_by_hand_agrees_with_the_complex_step(n: int) -> None
     case = helmholtz.PROBLEM.make(n, np.random.default_rng(n))
     stepped = [measure.complex_step(case.f, case.x, i) for i in range(n)]
     assert measure.scaled_error(stepped, case.derivative, case.scale) < 64
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (7, 3)])
+def test_network_jacobian_by_hand_agrees_with_the_complex_step(shape: tuple[int, int]) -> None:
+    net = crossover.network(*shape, np.random.default_rng(3))
+    stepped = np.array([net.f(net.x + 1e-100j * unit).imag / 1e-100 for unit in np.eye(net.x.size)])
+    assert measure.relative_error(stepped.T, net.jacobian) < 1e-14
+
+
+@pytest.mark.parametrize("mode", crossover.SWEEPS)
+@pytest.mark.parametrize("chunk", [1, 2, 3])
+def test_sweeps_of_a_chunk_each_make_the_whole_jacobian(mode: str, chunk: int) -> None:
+    net = crossover.network(5, 4, np.random.default_rng(4))
+    way = crossover.Way(mode, "chunked", chunk)
+    rows = way.rows(net, way.sweeps(net))
+    assert measure.relative_error(rows.T if mode == "forward" else rows, net.jacobian) < 1e-13
+
+
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_flops_of_a_sweep_are_those_counted_by_hand(chunk: int) -> None:
+    n, m, h = 5, 3, crossover.HIDDEN
+    net = crossover.network(n, m, np.random.default_rng(5))
+
+    def products(*shapes: tuple[int, int]) -> int:
+        return sum(rows * (2 * columns - 1) for rows, columns in shapes)
+
+    once = products((h, n), (h, h), (m, h)) + 2 * 2 * h + 2 * 2 * h  # a tanh counts two, its partial 1 - h^2 is two
+    each = {
+        "forward": products((h, n), (h, h), (m, h)) + 2 * h,
+        "reverse": products((n, h), (h, h), (h, m)) + 2 * h,
+    }
+    for mode in crossover.SWEEPS:
+        assert crossover.shared_flops(mode, net) == once
+        assert crossover.Way(mode, "chunked", chunk).directed(net) == chunk * each[mode]
 
 
 @pytest.mark.parametrize("composition", hvp.ORDERS)

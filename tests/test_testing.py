@@ -1,4 +1,7 @@
-"""The harness is itself tested: rules that are wrong on purpose fail, and the message names nesting and argument."""
+"""The harness is itself tested: rules that are wrong on purpose fail, and the message names nesting and argument.
+
+Length: each kind of check has a rule that only it catches.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import dualtape as dt
 from dualtape.core.table import ROWS, TABLE
 from dualtape.core.tensor import load_late_families
 from dualtape.extend import operation
-from dualtape.testing import check_grads, numerical_jvp
+from dualtape.testing import check_grads, check_rule, numerical_jvp
 
 VECTOR = np.array([0.3, 0.7, 1.9])
 
@@ -346,3 +349,107 @@ def test_the_reference_along_a_complex_direction() -> None:
 def test_a_tangent_that_does_not_fit_is_refused(tangents: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="tangent"):
         numerical_jvp(np.sin, (VECTOR,), tangents)
+
+
+# Rules that functions bring along.
+
+
+def with_vjp(fwd: Callable[..., Any], bwd: Callable[..., Any], f: Callable[..., Any] = np.sin) -> Any:
+    made = dt.custom_vjp(lambda x: f(x))
+    made.defvjp(fwd, bwd)
+    return made
+
+
+def with_both(jvp: Callable[..., Any], fwd: Callable[..., Any], bwd: Callable[..., Any]) -> Any:
+    made = with_vjp(fwd, bwd)
+    made.defjvp(jvp)
+    return made
+
+
+def sine_jvp(primals: Any, tangents: Any) -> Any:
+    return np.sin(primals[0]), np.cos(primals[0]) * tangents[0]
+
+
+SINE_VJP = (lambda x: (np.sin(x), x)), (lambda x, g: (g * np.cos(x),))
+
+
+class Plane:
+    """Functions with rules, as methods."""
+
+    @dt.custom_gradient
+    def scaled(self, x: Any) -> Any:
+        return 3.0 * x, lambda g: 3.0 * g
+
+
+def test_right_rules_pass_and_say_which_side_is_derived() -> None:
+    by_jvp = dt.custom_jvp(lambda x: np.sin(x))
+    by_jvp.defjvp(sine_jvp)
+    by_gradient = dt.custom_gradient(lambda x, y: (x * y, lambda g: (g * np.conj(y), g * np.conj(x))))
+    row = operation(cosine, partials=(lambda x: -np.sin(x),), name="cosine_checked")
+    for f, args, expected in (
+        (by_jvp, (VECTOR,), {"jvp": "given", "vjp": "derived"}),
+        (with_vjp(*SINE_VJP), (VECTOR,), {"jvp": "derived", "vjp": "given"}),
+        (with_both(sine_jvp, *SINE_VJP), (VECTOR,), {"jvp": "given", "vjp": "given"}),
+        (by_gradient, (VECTOR + 1j, VECTOR), {"jvp": "derived", "vjp": "given"}),
+        (by_gradient, (VECTOR.astype(np.float32), VECTOR.astype(np.float32)), {"jvp": "derived", "vjp": "given"}),
+        (Plane().scaled, (VECTOR,), {"jvp": "derived", "vjp": "given"}),
+        (row, (VECTOR,), {"jvp": "given", "vjp": "given"}),
+    ):
+        assert check_rule(f, args) == expected
+
+
+STRAIGHT = dt.custom_gradient(lambda x: (np.round(x), lambda g: g))
+
+
+def test_rules_that_depart_from_the_derivative_on_purpose_are_checked_for_the_rest() -> None:
+    assert check_rule(STRAIGHT, (VECTOR,), exact=False) == {"jvp": "derived", "vjp": "given"}
+    with pytest.raises(AssertionError, match=r"fwd\(f\), argument 0: expected 0"):
+        check_rule(STRAIGHT, (VECTOR,))
+    assert check_rule(dt.grad_pass_through(np.round), (VECTOR,), exact=False)["jvp"] == "derived"
+
+
+@pytest.mark.parametrize(
+    ("f", "says"),
+    [
+        (
+            dt.custom_gradient(lambda x: (np.sin(x), lambda g: np.clip(g, -1.6, 1.6))),
+            r"the given reverse rule is not linear, at 64 times as much: expected .* \(by linearity\)",
+        ),
+        (
+            dt.custom_gradient(lambda x: (np.sin(x), lambda g: g * np.cos(x) + 1.0)),
+            "the given reverse rule is not linear",
+        ),
+        (
+            with_both(lambda p, t: (np.sin(p[0]), np.abs(t[0])), *SINE_VJP),
+            "the given forward rule is not linear, at a sum",
+        ),
+        (
+            with_both(lambda p, t: (np.sin(p[0]), 1.01 * np.cos(p[0]) * t[0]), *SINE_VJP),
+            "the given forward rule and the given reverse rule, <R w, v> = <w, F v>: expected",
+        ),
+        (
+            with_vjp(lambda x: (np.sin(x) + 1e-3, x), SINE_VJP[1]),
+            "the given reverse rule, argument 0, value: expected",
+        ),
+    ],
+)
+def test_wrong_rules_are_found_even_where_they_may_depart_from_the_derivative(f: Any, says: str) -> None:
+    with pytest.raises(AssertionError, match=says):
+        check_rule(f, (VECTOR,), exact=False)
+
+
+def test_a_rule_that_is_not_the_derivative_is_found() -> None:
+    with pytest.raises(AssertionError, match=r"fwd\(f\), argument 0: expected"):
+        check_rule(with_vjp(lambda x: (np.sin(x), x), lambda x, g: (1.01 * g * np.cos(x),)), (VECTOR,))
+
+
+def test_functions_without_rules_are_refused() -> None:
+    for f, says in (
+        (np.sin, "check_rule takes a function that brings rules along, not sin; check_grads checks"),
+        (dt.checkpoint(square), "check_rule: square has no rule of its own"),
+        (dt.custom_vjp(square), "check_rule: square has no rule of its own"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            check_rule(f, (VECTOR,))
+    with pytest.raises(TypeError, match="check_rule: no result of float or complex dtype"):
+        check_rule(dt.custom_gradient(lambda x: (3, lambda g: g)), (VECTOR,))

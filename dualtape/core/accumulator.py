@@ -8,12 +8,13 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.batching import Batch, Level, NotBatched, is_outside
+from dualtape.core.indexed_slices import IndexedSlices
 from dualtape.core.memory import copied, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.structure import flatten, is_leaf
+from dualtape.core.structure import flatten, match_structure
 from dualtape.core.table import Row
-from dualtape.core.tape import wants_zero
 from dualtape.core.tensor import Node, Operand, Tensor, constant, new_id, tensor
+from dualtape.core.unconnected import UnconnectedGradients, wants_zero
 
 
 class TangentRecorder(Recorder):
@@ -24,6 +25,7 @@ class TangentRecorder(Recorder):
     def __init__(self, key: int) -> None:
         self.entries = None
         self.live = True
+        self.reads = {}
         self.key = key
 
     def tracks(self, node: Node) -> bool:
@@ -137,7 +139,7 @@ class ForwardAccumulator:
         checked = []
         for k, (x, t) in enumerate(zip(xs, ts, strict=True)):
             name = f"primal {k}" if len(xs) > 1 else "the primal"
-            if not isinstance(x, Operand):
+            if not isinstance(x, Operand) or isinstance(x, IndexedSlices):
                 raise ValueError(
                     f"{name} is a {type(x).__name__}: an accumulator follows Tensors and Variables; "
                     "make one with dualtape.constant(value)"
@@ -188,7 +190,7 @@ class ForwardAccumulator:
             self._recorder = None
             trim()
 
-    def jvp(self, primals: Any, unconnected_gradients: str = "none") -> Any:
+    def jvp(self, primals: Any, unconnected_gradients: str | UnconnectedGradients = "none") -> Any:
         """The tangents of results: their derivative in the direction given.
 
         Args:
@@ -203,7 +205,13 @@ class ForwardAccumulator:
         return rebuild(iter([self._tangent(x, zero) for x in found]))
 
     def _tangent(self, x: Any, zero: bool) -> Any:
-        node = x._read()._node if isinstance(x, Operand) else None
+        if isinstance(x, IndexedSlices):
+            t = self._tangent(x.values, zero)
+            if t is None or not self._batch:
+                return None if t is None else IndexedSlices(t, x.indices, x.dense_shape)
+            # One tangent for each direction: an array, since slices have no axis in front of the first.
+            return np.stack([IndexedSlices(row, x.indices, x.dense_shape)._read() for row in t])
+        node = x._node if isinstance(x, Operand) else None
         t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
         if t is None and node is not None and is_outside(self._recorder, node.value):
             raise NotBatched("an accumulator around vmap cannot be asked inside for the tangents of single examples")
@@ -215,28 +223,6 @@ class ForwardAccumulator:
 
             t = unpacked(self._level, t)
         return t if t.__class__ is Tensor else tensor(t)
-
-
-def match_structure(like: Any, given: Any, count: int) -> list[Any]:
-    """The leaves of ``given``, one for each of the ``count`` leaves of ``like``.
-
-    Raises:
-        ValueError: if the two are not built alike.
-    """
-    if count == 1 and is_leaf(like):
-        return [given]
-    if isinstance(like, (list, tuple)) and isinstance(given, (list, tuple)):
-        if len(like) != len(given):
-            raise ValueError(f"{len(given)} entries where there are {len(like)} values")
-        return [t for p, s in zip(like, given, strict=True) for t in match_structure(p, s, len(flatten(p)[0]))]
-    if isinstance(like, dict) and isinstance(given, dict):
-        if like.keys() != given.keys():
-            raise ValueError(f"keys {sorted(map(str, given))} where the values have {sorted(map(str, like))}")
-        return [t for k in like for t in match_structure(like[k], given[k], len(flatten(like[k])[0]))]
-    leaves, _ = flatten(given)
-    if len(leaves) != count:
-        raise ValueError(f"{len(leaves)} entries where there are {count} values: one is needed for each")
-    return leaves
 
 
 def tangent_like(value: Any, tangent: Any, name: str) -> Any:

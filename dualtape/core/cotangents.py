@@ -18,14 +18,16 @@ class Cotangents(dict[int, Any]):
 
     ``owned`` are the identities whose array this sweep made itself and nobody else holds: only those may be
     changed in place. ``masked`` says that a rule further up selected elements, so that zeros among the
-    cotangents mean "not taken" and must survive an infinite partial.
+    cotangents mean "not taken" and must survive an infinite partial. ``sparse`` are the identities for which the
+    caller takes slices in place of an array.
     """
 
-    __slots__ = ("masked", "owned", "quiet")
+    __slots__ = ("masked", "owned", "quiet", "sparse")
 
     def __init__(self) -> None:
         self.owned: set[int] = set()
         self.masked = False
+        self.sparse: Any = ()
         self.quiet: Any = None
 
     def hush(self) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.core.indexed_slices import IndexedSlices, followed
+from dualtape.core.tensor import Operand, Tensor
 
 
 def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, source: Any) -> str:
     """A sentence on the connection of ``target`` with ``source``; see ``GradientTape.why``."""
     if spent:
         return "the tape has let go of what it recorded: make it persistent, or ask before gradient()"
-    if not isinstance(source, Operand):
+    if not isinstance(source, Operand) or isinstance(source, IndexedSlices):
         return f"the source is a {type(source).__name__}, which has no identity: make it a Tensor with constant()"
     if source.dtype.kind not in "fc":
         return f"the source has dtype {source.dtype}: only floating and complex dtypes have derivatives"
-    t = operand(target)
+    t = followed(target)
     if t.__class__ is not Tensor:
         return f"the target is a {type(target).__name__}, not a Tensor: it was not computed by recorded operations"
     want, goal = source._node.id, t._node.id

@@ -21,11 +21,13 @@ class Recorder:
     tracks, so recording asks it one question. ``None`` marks a recorder that works through ``see``.
     """
 
-    __slots__ = ("entries", "live", "sealed")
+    __slots__ = ("entries", "live", "reads", "sealed")
 
     def __init__(self, entries: dict[int, Any] | None) -> None:
         self.entries = entries
         self.live = True
+        # While it is the innermost one: how Variables were read under the whole stack (``core/variable.py``).
+        self.reads: dict[int, Any] | None = {}
         # Whether its sources are handles of its own, that nobody else has and nobody may write into.
         self.sealed = False
 
@@ -76,6 +78,7 @@ def remove(recorder: Recorder) -> None:
     """
     recorder.live = False
     recorder.entries = CLOSED
+    recorder.reads = None
     stack = STACK.get()
     if stack and stack[-1] is recorder:
         STACK.set(stack[:-1])
@@ -146,4 +149,15 @@ def stop_recording() -> Any:
         >>> print(tape.gradient(y, x))
         None
     """
-    return only(())
+    return paused()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Run a block with nobody recording; a recorder that is entered in it and not left stays."""
+    before = STACK.get()
+    STACK.set(())
+    try:
+        yield
+    finally:
+        STACK.set(tuple([r for r in (*before, *STACK.get()) if r.live]))

@@ -72,3 +72,28 @@ def map_structure(function: Callable[[Any], Any], structure: Any) -> Any:
     """The structure with ``function`` applied to each leaf."""
     leaves, rebuild = flatten(structure)
     return rebuild(iter([function(leaf) for leaf in leaves]))
+
+
+def match_structure(like: Any, given: Any, count: int) -> list[Any]:
+    """The leaves of ``given``, one for each of the ``count`` leaves of ``like``.
+
+    Raises:
+        ValueError: if the two are not built alike.
+    """
+    if count == 1 and is_leaf(like):
+        return [given]
+    if isinstance(like, (list, tuple)) and isinstance(given, (list, tuple)):
+        if len(like) != len(given):
+            raise ValueError(f"{len(given)} entries where there are {len(like)} values")
+        return [t for p, s in zip(like, given, strict=True) for t in match_structure(p, s, len(flatten(p)[0]))]
+    if isinstance(like, dict) and isinstance(given, dict):
+        if like.keys() != given.keys():
+            raise ValueError(f"keys {sorted(map(str, given))} where the values have {sorted(map(str, like))}")
+        return [t for k in like for t in match_structure(like[k], given[k], len(flatten(like[k])[0]))]
+    if hasattr(like, "__dataclass_fields__") and type(given) is type(like):
+        parts = [(getattr(like, n), getattr(given, n)) for n in like.__dataclass_fields__]
+        return [t for p, s in parts for t in match_structure(p, s, len(flatten(p)[0]))]
+    leaves, _ = flatten(given)
+    if len(leaves) != count:
+        raise ValueError(f"{len(leaves)} entries where there are {count} values: one is needed for each")
+    return leaves

@@ -15,11 +15,13 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.batching import OPEN, NotBatched, is_outside
 from dualtape.core.cotangents import Cotangents, seed
+from dualtape.core.indexed_slices import IndexedSlices, Slices, followed
 from dualtape.core.recorders import Recorder
-from dualtape.core.structure import flatten
+from dualtape.core.structure import flatten, is_leaf, match_structure
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, tensor
-from dualtape.core.variable import Variable
+from dualtape.core.unconnected import UnconnectedGradients, wants_zero
+from dualtape.core.variable import READ, Variable
 
 Entries = dict[int, Any]
 
@@ -38,6 +40,7 @@ class TapeRecorder(Recorder):
     ) -> None:
         self.entries = entries
         self.live = True
+        self.reads = {}
         self.variables = variables
         self.cuts = cuts
         self.watches = watches
@@ -50,7 +53,8 @@ class TapeRecorder(Recorder):
     def watch_variable(self, variable: Variable) -> None:
         assert self.entries is not None and self.variables is not None
         self.variables.setdefault(variable._node.id, variable)
-        self.entries.setdefault(variable._node.id, None)
+        if variable._node.value.dtype.kind in "fc":  # no integer has a derivative, however it was watched
+            self.entries.setdefault(variable._node.id, None)
 
     def cut(self, row: Row, operands: Sequence[Any], outs: Sequence[Node]) -> None:
         known = self.entries
@@ -132,7 +136,7 @@ class GradientTape:
             ValueError: for ndarrays and numbers, which have no identity to follow.
         """
         for leaf in flatten(tensor)[0]:
-            if not isinstance(leaf, Operand):
+            if not isinstance(leaf, Operand) or leaf.__class__ is IndexedSlices:
                 raise ValueError(
                     f"cannot watch a {type(leaf).__name__}: a tape follows Tensors and Variables; "
                     "make one with dualtape.constant(value)"
@@ -149,6 +153,7 @@ class GradientTape:
             elif isinstance(leaf, Variable):
                 recorder = self._recorder or TapeRecorder(self._entries, self._variables, self._cuts, True)
                 recorder.watch_variable(leaf)
+                leaf._renew()  # what was read of it before is not followed
             else:
                 self._entries.setdefault(leaf._read()._node.id, None)
 
@@ -179,7 +184,7 @@ class GradientTape:
     # ---- what it holds
     def __len__(self) -> int:
         """The number of operations recorded."""
-        return sum(1 for e in self._entries.values() if e)
+        return sum(1 for e in self._entries.values() if e and e[0] is not READ)
 
     def __bool__(self) -> bool:
         return True
@@ -198,7 +203,7 @@ class GradientTape:
         target: Any,
         sources: Any,
         output_gradients: Any = None,
-        unconnected_gradients: str = "none",
+        unconnected_gradients: str | UnconnectedGradients = "none",
     ) -> Any:
         """The gradient of the sum of the targets by each source.
 
@@ -209,8 +214,9 @@ class GradientTape:
             unconnected_gradients: ``"none"`` or ``"zero"``, what a source gets that no target depends on.
 
         Returns:
-            Tensors (or None) in the structure of ``sources``, each with the shape and dtype of its source. For
-            complex sources, the conjugate of the holomorphic derivative.
+            Tensors (or None) in the structure of ``sources``, each with the shape and dtype of its source;
+            ``IndexedSlices`` for a source that the target reads through ``gather`` alone. For complex sources, the
+            conjugate of the holomorphic derivative.
 
         Raises:
             RuntimeError: on the second call, unless the tape is persistent.
@@ -228,15 +234,15 @@ class GradientTape:
             raise TypeError("gradient() needs a target, got None" if target is None else "gradient() got no targets")
         found, rebuild = flatten(sources)
         for source in found:
-            if not isinstance(source, Operand):
+            if not isinstance(source, Operand) or source.__class__ is IndexedSlices:
                 raise TypeError(f"a source of a gradient is a Tensor or Variable, not {type(source).__name__}")
         if OPEN[0]:
             self._ensure_inside(*targets, *found)
         if not self._persistent:
             self._stop()
-        cotangents = seeds(targets, output_gradients)
+        cotangents = seeds(target, targets, output_gradients)
         self._spent = not self._persistent
-        ids = [identity(s) for s in found]
+        ids = cotangents.sparse = [identity(s) for s in found]
         everything = all(i in ids for i, e in self._entries.items() if e is None)
         result = sweep(self._entries, cotangents, ids, not self._persistent, everything)
         return rebuild(iter([finished(c, s, zero) for c, s in zip(result, found, strict=True)]))
@@ -393,33 +399,30 @@ def kept_bytes(entries: Entries) -> int:
     return sum(buffers.values())
 
 
-def wants_zero(unconnected: str) -> bool:
-    """Whether unconnected derivatives are zeros rather than None."""
-    unconnected = getattr(unconnected, "value", unconnected)
-    if unconnected not in ("none", "zero"):
-        raise ValueError(f'unconnected_gradients is "none" or "zero", not {unconnected!r}')
-    return unconnected == "zero"
-
-
 def identity(source: Operand) -> int:
     """The identity a source is followed under."""
     return source._node.id  # type: ignore[no-any-return]
 
 
-def seeds(targets: list[Any], given: Any) -> Cotangents:
-    """The cotangents a sweep starts with."""
+def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
+    """The cotangents a sweep starts with; ``leaves`` are those of ``target``."""
     cotangents = Cotangents()
-    values = [None] * len(targets) if given is None else flatten_like(given, len(targets))
-    for k, (target, value) in enumerate(zip(targets, values, strict=True)):
-        t = operand(target)
+    values = [None] * len(leaves) if given is None else seeds_like(target, given, len(leaves))
+    for k, (leaf, value) in enumerate(zip(leaves, values, strict=True)):
+        t = followed(leaf)
         if t.__class__ is not Tensor or t.dtype.kind not in "fc":
             continue
         node = t._node
         if value is None:
             c = np.ones(node.value.shape, node.value.dtype)[()]
         else:
+            name = "output_gradients" if len(leaves) == 1 else f"output_gradients[{k}]"
+            if isinstance(leaf, IndexedSlices):
+                raise ValueError(
+                    f"{name}: the target is IndexedSlices, of which a cotangent could mean the slices or the dense "
+                    "array; make it a Tensor with convert_to_tensor, inside the tape that differentiates it"
+                )
             c = operand(value) if isinstance(value, Operand) else np.array(value)[()]
-            name = "output_gradients" if len(targets) == 1 else f"output_gradients[{k}]"
             c = seed(node.value, c, name)
             if c.__class__ is Tensor and not recorders.live():
                 c = c._node.value
@@ -428,15 +431,20 @@ def seeds(targets: list[Any], given: Any) -> Cotangents:
     return cotangents
 
 
-def flatten_like(given: Any, count: int) -> list[Any]:
-    """The cotangents given for ``count`` targets; None stands for ones."""
+def seeds_like(target: Any, given: Any, count: int) -> list[Any]:
+    """The cotangents given for ``count`` targets: in their structure, keys of dicts matched by name, or a flat list."""
     if count == 1:
-        leaves = flatten(given)[0] if isinstance(given, (list, tuple)) and len(given) == 1 else [given]
-    else:
-        leaves = list(given) if isinstance(given, (list, tuple)) and len(given) == count else flatten(given)[0]
-    if len(leaves) != count:
-        raise ValueError(f"output_gradients has {len(leaves)} entries for {count} targets")
-    return leaves
+        one = isinstance(given, (list, tuple, dict)) and len(given) == 1
+        leaves = flatten(given)[0] or [None] if one else [given]
+        if len(leaves) == 1:
+            return leaves
+    elif isinstance(given, (list, tuple)) and len(given) == count and all([g is None or is_leaf(g) for g in given]):
+        return list(given)
+    try:
+        return match_structure(target, given, count)
+    except ValueError as error:
+        found = len(flatten(given)[0])
+        raise ValueError(f"output_gradients has {found} entries for {count} targets: {error}") from None
 
 
 def sweep(
@@ -474,6 +482,8 @@ def sweep(
             if i in computed and i in cotangents:
                 kept[i] = cotangents[i]
                 cotangents.owned.discard(i)
+                if kept[i].__class__ is Slices:
+                    cotangents[i] = kept[i].dense()
             if not e:
                 continue
             g = pop(i, None)
@@ -514,6 +524,9 @@ def finished(c: Any, source: Any, zero: bool) -> Any:
         return constant(np.zeros(source.shape, source.dtype))
     if c.__class__ is Tensor:
         return c
-    if c.__class__ is np.ndarray and c.base is not None and 0 in c.strides:
-        c = np.ascontiguousarray(c) if c.ndim else c[()]
+    if c.__class__ is np.ndarray:
+        if c.base is not None and 0 in c.strides:
+            c = np.ascontiguousarray(c) if c.ndim else c[()]
+    elif c.__class__ is Slices:
+        return c.finish()
     return tensor(c)

@@ -1,4 +1,8 @@
-"""Variable: named state that is read, assigned and watched."""
+"""Variable: named state that is read, assigned and watched.
+
+A read is an operation: what it returns is followed by the recorders that were active then and follow the Variable, and
+by no others. So a value that was read outside a tape, or in a pause, or before an assignment, is a constant there.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,36 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.costs import Parts
+from dualtape.core.families import Linear
+from dualtape.core.indexed_slices import IndexedSlices
 from dualtape.core.recorders import STACK
-from dualtape.core.tensor import Node, Operand, Tensor, constant, read_only, wrap
+from dualtape.core.recording import NOTHING
+from dualtape.core.table import Work
+from dualtape.core.tensor import Node, Operand, Tensor, constant, read_only, tensor, wrap
+
+
+class Read(Linear):
+    """The step from a Variable to what was read of it. It is in no table: nobody can call it, and it costs nothing."""
+
+    __slots__ = ()
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        i = entry[1]
+        if i in cotangents:
+            cotangents.add(i, g)
+        else:
+            cotangents[i] = g
+
+
+READ = Read("read", lambda x: x, lambda g, shape: g, False)
+READ.work = lambda performed: Parts(Work(), Work(), Work(), Work())
 
 
 class Variable(Operand):
     """State with a name: reading it gives its value as a Tensor, ``assign`` gives it a new one.
 
-    All reads share the Variable's identity, so a gradient by it counts each value it was read with.
+    A gradient by it counts each value that the tape saw being read.
 
     Args:
         initial_value: a number, array or Tensor, or a function of no arguments that returns one.
@@ -54,19 +80,68 @@ class Variable(Operand):
         ):
             raise ValueError(f"a value of shape {shape} cannot be assigned to {self.name!r} of shape {self._shape}")
 
+    def _ensure_castable(self, dtype: Any) -> None:
+        if not np.can_cast(dtype, self._node.value.dtype, "same_kind"):
+            raise TypeError(
+                f"a value of dtype {dtype} cannot be assigned to {self.name!r} of dtype {self._node.value.dtype}"
+            )
+
     def _value(self) -> Any:
         return self._node.value
 
     def _read(self) -> Tensor:
-        for r in STACK.get():
-            r.access(self)
-        return wrap(self._node)
+        """The value as an operand: read once for all operations under the same recorders, until it is assigned."""
+        stack = STACK.get()
+        if not stack:
+            return tensor(self._node.value)
+        reads = stack[-1].reads
+        if reads is None:
+            return self.value()
+        node = self._node
+        known = reads.get(node.id)
+        if known is not None and known[0] is stack and known[1] is node:
+            return wrap(known[2])
+        found = self.value()
+        reads[node.id] = stack, node, found._node
+        return found
 
     def value(self) -> Tensor:
-        """The value, as a Tensor."""
-        return self._read()
+        """The value as a Tensor of its own, which a later ``assign`` does not change."""
+        node = self._node
+        value = node.value
+        found = tensor(value)
+        stack = STACK.get()
+        for r in stack:
+            r.access(self)
+            known = r.entries
+            if known is None:
+                r.see(READ, (node,), (found._node,), NOTHING, stack)
+            elif node.id in known:
+                known[found._node.id] = (READ, node.id, value.shape, value.dtype, NOTHING)
+        return found
 
     read_value = value
+
+    def _access(self) -> None:
+        """Tell the active recorders that the Variable is used: tapes watch it."""
+        for r in STACK.get():
+            r.access(self)
+
+    def _opened(self) -> Tensor:
+        """The Variable itself as an operand, for an operation that reads a part of it."""
+        self._access()
+        return wrap(self._node)
+
+    def _renew(self) -> None:
+        """Let operations read the Variable anew."""
+        node = Node(self._node.value, self._node.id)
+        node.tangents = self._node.tangents
+        self._node = node
+
+    def numpy(self) -> Any:
+        """The value as NumPy has it, a read-only array or a scalar; see ``Tensor.numpy``. Tapes watch the Variable."""
+        self._access()
+        return read_only(self._node.value)
 
     def assign(self, value: Any) -> Variable:
         """Give the Variable a new value; what was computed from the old one is not touched.
@@ -85,12 +160,11 @@ class Variable(Operand):
         new = constant(value)._node.value if not isinstance(value, Operand) else value._value()
         if hasattr(new, "_as_tensor"):
             raise RuntimeError(f"{self.name!r} has one value and cannot be assigned one for each example of a batch")
-        self._read()  # tapes watch what is assigned to
+        self._access()
         self._check(new.shape)
         dtype = self._node.value.dtype
         if new.dtype != dtype:
-            if not np.can_cast(new.dtype, dtype, "same_kind"):
-                raise TypeError(f"a value of dtype {new.dtype} cannot be assigned to {self.name!r} of dtype {dtype}")
+            self._ensure_castable(new.dtype)
             new = new.astype(dtype)
         node = Node(new, self._node.id)
         node.tangents = self._node.tangents
@@ -98,12 +172,63 @@ class Variable(Operand):
         return self
 
     def assign_add(self, value: Any) -> Variable:
-        """Add to the value (not differentiated); see ``assign``."""
+        """Add to the value (not differentiated); see ``assign``. IndexedSlices are added slice by slice."""
+        if isinstance(value, IndexedSlices):
+            return self.scatter_add(value)
         return self.assign(self._node.value + bare(value))
 
     def assign_sub(self, value: Any) -> Variable:
-        """Subtract from the value (not differentiated); see ``assign``."""
+        """Subtract from the value (not differentiated); see ``assign``. IndexedSlices go slice by slice."""
+        if isinstance(value, IndexedSlices):
+            return self.scatter_sub(value)
         return self.assign(self._node.value - bare(value))
+
+    def scatter_add(self, sparse_delta: Any) -> Variable:
+        """Add IndexedSlices to the value where they belong (not differentiated).
+
+        Args:
+            sparse_delta: IndexedSlices of the Variable's shape; what falls on one place is added up.
+
+        Returns:
+            The Variable itself.
+
+        Raises:
+            TypeError: for anything but IndexedSlices.
+            ValueError: for slices of another shape.
+            IndexError: for an index out of range.
+
+        Example:
+            >>> import dualtape as dt
+            >>> v = dt.Variable([1.0, 2.0, 3.0])
+            >>> v.scatter_add(dt.IndexedSlices([10.0, 10.0], [2, 2])).numpy()
+            array([ 1.,  2., 23.])
+        """
+        return self._scatter("scatter_add", sparse_delta, np.add.at)
+
+    def scatter_sub(self, sparse_delta: Any) -> Variable:
+        """Subtract IndexedSlices from the value where they belong (not differentiated); see ``scatter_add``."""
+        return self._scatter("scatter_sub", sparse_delta, np.subtract.at)
+
+    def scatter_update(self, sparse_delta: Any) -> Variable:
+        """Put IndexedSlices in the place of what the value has there (not differentiated); see ``scatter_add``.
+
+        Of several slices for one place, the last one stays.
+        """
+        return self._scatter("scatter_update", sparse_delta, lambda new, index, values: new.__setitem__(index, values))
+
+    def _scatter(self, name: str, slices: Any, change: Any) -> Variable:
+        if not isinstance(slices, IndexedSlices):
+            raise TypeError(f"{name} takes IndexedSlices, not {type(slices).__name__}")
+        index, values = slices.indices._node.value, slices.values._node.value
+        shape = self._node.value.shape
+        if not shape or values.shape[1:] != shape[1:]:
+            raise ValueError(f"{name}: values of shape {values.shape} are no slices of {self.name!r} of shape {shape}")
+        if index.size and not (0 <= index.min() and index.max() < shape[0]):
+            raise IndexError(f"{name}: an index is outside the first axis of {self.name!r} of shape {shape}")
+        self._ensure_castable(values.dtype)
+        new = np.array(self._node.value)
+        change(new, index, values)
+        return self.assign(new)
 
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Variable(")

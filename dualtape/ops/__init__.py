@@ -2,8 +2,10 @@
 
 from dualtape.ops import (
     batches,
+    control_flow,
     creation,
     elementwise,
+    gathering,
     indexing,
     nondifferentiable,
     products,
@@ -15,8 +17,10 @@ from dualtape.ops import (
 
 __all__ = [
     "batches",
+    "control_flow",
     "creation",
     "elementwise",
+    "gathering",
     "indexing",
     "nondifferentiable",
     "products",

@@ -1,4 +1,4 @@
-"""Arrays made of nothing but a shape: zeros, ones, ranges, identity matrices; results are Tensors."""
+"""Tensors made of a shape alone (zeros, ones, ranges, identity matrices), or of other values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from dualtape.core.recording import fresh
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
+from dualtape.core.variable import Variable
 
 
 def made(numpy_function: Any) -> Any:
@@ -44,6 +45,43 @@ def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool 
     if isinstance(value, Tensor) and not copy and (dtype is None or value.dtype == np.dtype(dtype)):
         return value
     return constant(value, dtype)
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: Any = None) -> Tensor:
+    """A Tensor of ``value``: a Tensor itself, the value of a Variable, IndexedSlices made dense, else a constant.
+
+    Args:
+        value: a Tensor, a Variable, IndexedSlices, a number, an array, or nested sequences of them.
+        dtype: the dtype that the result must have.
+        dtype_hint: the dtype of the result where it can be had without loss, and ``value`` has no dtype of its own.
+        name: accepted for TensorFlow's sake.
+
+    Returns:
+        A Tensor that carries the derivatives of ``value``.
+
+    Raises:
+        ValueError: if ``value`` has another dtype: ``cast`` converts. (Python's numbers have none yet.)
+        TypeError: if no Tensor can be made of it.
+
+    Example:
+        >>> import dualtape as dt
+        >>> x = dt.constant([1.0, 2.0])
+        >>> dt.convert_to_tensor(x) is x, dt.convert_to_tensor([1, 2], dtype="float32")
+        (True, Tensor([1., 2.], dtype=float32))
+    """
+    if isinstance(value, Operand):
+        x = value.value() if isinstance(value, Variable) else value._read()
+    else:
+        x = constant(value, dtype if not isinstance(value, (np.ndarray, np.generic)) else None)
+        if dtype is None and dtype_hint is not None and not isinstance(value, (np.ndarray, np.generic)):
+            hinted = np.dtype(dtype_hint)
+            if x.dtype.kind == hinted.kind or np.can_cast(x.dtype, hinted, "safe") or x.dtype.kind in "iu":
+                x = x.astype(hinted) if np.array_equal(x._value().astype(hinted), x._value()) else x
+    if dtype is not None and x.dtype != np.dtype(dtype):
+        raise ValueError(
+            f"convert_to_tensor: dtype {np.dtype(dtype)} for a value of dtype {x.dtype}; dualtape.cast converts"
+        )
+    return x
 
 
 def array(value: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **kwargs: Any) -> Tensor:

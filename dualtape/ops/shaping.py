@@ -24,7 +24,27 @@ def same(x: Any) -> Any:
     return x if x.__class__ is not Batch else carried_out(renewed, (x,), {}, same)
 
 
-identity = linear(same, lambda g, shape: g, name="identity", functions=["identity"])
+identity = linear(
+    same,
+    lambda g, shape: g,
+    name="identity",
+    functions=["identity"],
+    doc="""A Tensor of the value of ``x`` with an identity of its own, through which derivatives pass.
+
+    Args:
+        x: an array.
+
+    Returns:
+        A Tensor.
+
+    Example:
+        >>> import dualtape as dt
+        >>> x = dt.constant(2.0)
+        >>> y = dt.identity(x)
+        >>> y is x, y
+        (False, Tensor(2.))
+    """,
+)
 cast_row = linear(lambda x, dtype: np.asarray(x).astype(dtype)[()], lambda g, shape, dtype: g, name="cast")
 cast_row.row.batch = batches.cast
 

@@ -37,7 +37,11 @@ Rule = Callable[[list[Tensor], list[Any], bool], Sequence[Any]]
 
 
 class Call(Row):
-    """One call of a function with rules of its own. Entry: row, identities, identities of the results, operands."""
+    """One call of a function with rules of its own. Entry: row, identities, identities of the results, operands.
+
+    A rule that is missing is None here, and not the method that derives it: the row would be part of a cycle, and
+    each call would wait for the garbage collector with all that its rules hold.
+    """
 
     __slots__ = ("back", "forward", "held", "ins", "outs")
 
@@ -46,15 +50,18 @@ class Call(Row):
         self.ins, self.outs = ins, outs
         # What the rules themselves keep alive, as far as it is known.
         self.held: tuple[Node, ...] = ()
-        self.back: Rule = back or self.from_forward
-        self.forward: Rule = forward or self.from_back
+        self.back, self.forward = back, forward
         self.work = costs.moves
 
     def from_back(self, primals: list[Tensor], ts: list[Any], raw: bool) -> list[Any]:
-        return transposed(lambda gs: self.back(primals, gs, raw), self.outs, ts)
+        back = self.back
+        assert back is not None
+        return transposed(lambda gs: back(primals, gs, raw), self.outs, ts)
 
     def from_forward(self, primals: list[Tensor], gs: list[Any], raw: bool) -> list[Any]:
-        return transposed(lambda ts: self.forward(primals, ts, raw), self.ins, gs)
+        forward = self.forward
+        assert forward is not None
+        return transposed(lambda ts: forward(primals, ts, raw), self.ins, gs)
 
     def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
         return self, ids, tuple([out.id for out in outs]), operands
@@ -63,13 +70,14 @@ class Call(Row):
         _, ids, out_ids, operands = entry
         gs = [g, *[cotangents.pop(i, None) for i in out_ids[1:]]]
         if any([g is not None for g in gs]):
-            for k, (i, c) in enumerate(zip(ids, self.applied(self.back, operands, gs, self.outs, raw), strict=True)):
+            found = self.applied(self.back or self.from_forward, operands, gs, self.outs, raw)
+            for k, (i, c) in enumerate(zip(ids, found, strict=True)):
                 if i and c is not None:
                     c = fitting(c, self.ins[k], f"{self.name}: gradient {k}")
                     cotangents.add(i, cast_back(c, self.ins[k].dtype))
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        ts = self.applied(self.forward, entry[3], tangents, self.ins, raw)
+        ts = self.applied(self.forward or self.from_back, entry[3], tangents, self.ins, raw)
         found = [
             fitting(np.zeros((), y.dtype) if t is None else t, y, f"{self.name}: tangent {k}")
             for k, (t, y) in enumerate(zip(ts, self.outs, strict=True))
@@ -222,7 +230,7 @@ def no_tangent(leaf: Any) -> Any:
     """The tangent of an argument that is not followed."""
     if not is_array(leaf):
         return 0.0
-    kind = np.result_type(leaf)
+    kind = leaf.dtype if isinstance(leaf, Operand) else np.result_type(leaf)
     return constant(np.zeros(np.shape(leaf), kind if kind.kind in "fc" else float))
 
 
@@ -263,7 +271,7 @@ class Body(Recorder):
     With ``refuse``, a name, taking anything the recorders outside follow is an error that names the function.
     """
 
-    __slots__ = ("foreign", "inside", "outer", "refuse", "variables")
+    __slots__ = ("foreign", "inside", "names", "outer", "refuse", "variables")
 
     def __init__(self, outer: Stack, inside: Sequence[Tensor], refuse: str = "") -> None:
         super().__init__(None)
@@ -271,6 +279,7 @@ class Body(Recorder):
         self.inside = {x._node.id for x in inside}
         self.foreign: dict[int, Node] = {}
         self.variables: dict[int, Any] = {}
+        self.names: dict[int, str] = {}  # of all Variables, for messages
 
     def tracks(self, node: Node) -> bool:
         known = self.live and not self.refuse
@@ -279,6 +288,7 @@ class Body(Recorder):
     def access(self, variable: Any) -> None:
         for r in self.outer:
             r.access(variable)
+        self.names[variable._node.id] = variable.name
         if variable.trainable:
             self.variables.setdefault(variable._node.id, (variable, variable._node))
 
@@ -293,7 +303,7 @@ class Body(Recorder):
         if not any([r.tracks(node) for r in self.outer]):
             return False
         if self.refuse:
-            raise from_outside(self.refuse, node)
+            raise from_outside(self.refuse, node, self.names)
         self.foreign[node.id] = node
         return True
 
@@ -306,10 +316,11 @@ class Body(Recorder):
                 recorders.remove(self)
 
 
-def from_outside(name: str, node: Node) -> TypeError:
+def from_outside(name: str, node: Node, names: dict[int, str]) -> TypeError:
     """The error for a derivative that a function with rules of its own would lose."""
+    used = f"the Variable {names[node.id]!r}" if node.id in names else "a Tensor"
     return TypeError(
-        f"{name} uses a Tensor {node.value.shape} from outside that a recorder follows, which "
+        f"{name} uses {used} {node.value.shape} from outside that a recorder follows, which "
         "its rules say nothing about: make it an argument, or pass it through dualtape.stop_gradient"
     )
 
@@ -327,6 +338,11 @@ class Bound:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call((), *args, **kwargs)
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """``"given"`` or ``"derived"`` (from the other one) for ``"jvp"`` and ``"vjp"``; empty if there is no rule."""
+        return {}
 
     def call(self, owner: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
         """The function, of the object it is a method of (if it is one) and its arguments."""

@@ -60,6 +60,7 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
 
     Returns:
         A function with the arguments of ``f`` that returns ``y``, of Tensors. Keyword arguments are not differentiated.
+        ``dualtape.testing.check_rule`` checks it.
 
     Raises:
         TypeError: if ``f`` does not return such a pair, reads Variables and ``grad_fn`` does not take ``variables``, or
@@ -86,6 +87,11 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
 class Gradient(Bound):
     """A function made by ``custom_gradient``."""
 
+    @property
+    def rules(self) -> dict[str, str]:
+        """Which of the two rules was given, and which is derived from the other one."""
+        return {"jvp": "derived", "vjp": "given"}
+
     def call(self, owner: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
         outer = recorders.live()
         given = Given(args, outer)
@@ -94,17 +100,18 @@ class Gradient(Bound):
         # Under the recorders outside: what grad_fn holds on to is then differentiable itself.
         try:
             returned = self.f(*owner, *given.filled(given.operands), **kwargs)
+            if not (isinstance(returned, (tuple, list)) and len(returned) == 2 and callable(returned[1])):
+                got = type(returned).__name__
+                raise TypeError(f"custom_gradient: {self.name} returns a pair (y, grad_fn), got {got}")
+            value, grad_fn = returned
+            outs, rebuild = results(value)  # in here, since a Variable among them is read
         finally:
             recorders.remove(reads)
-        if not (isinstance(returned, (tuple, list)) and len(returned) == 2 and callable(returned[1])):
-            raise TypeError(f"custom_gradient: {self.name} returns a pair (y, grad_fn), got {type(returned).__name__}")
-        value, grad_fn = returned
-        outs, rebuild = results(value)
         for y in outs:
             reads.takes(y._node)
         for i, node in reads.foreign.items():
             if i not in reads.variables:
-                raise from_outside(f"custom_gradient: {self.name}", node)
+                raise from_outside(f"custom_gradient: {self.name}", node, reads.names)
         used = [(v, node) for _, (v, node) in sorted(reads.variables.items()) if id(v) not in given.variables]
         if used and not takes_variables(grad_fn):
             names = ", ".join(repr(v.name) for v, _ in used)
@@ -148,7 +155,8 @@ def custom_jvp(f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> An
         nondiff_argnums: positions of arguments that are not differentiated; the rule takes them first, one by one.
 
     Returns:
-        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defjvp`` and ``defvjp``.
+        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defjvp`` and ``defvjp``, and
+        with ``rules``, which says of each side whether it is given or derived.
 
     Raises:
         TypeError: (when called) if it has no rule, or if ``f`` uses a Tensor from outside that a recorder follows.
@@ -182,7 +190,8 @@ def custom_vjp(f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> An
         nondiff_argnums: positions of arguments that are not differentiated; ``bwd`` takes them first, one by one.
 
     Returns:
-        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defvjp`` and ``defjvp``.
+        A function with the arguments of ``f`` that returns its result, of Tensors, with ``defvjp`` and ``defjvp``, and
+        with ``rules``, which says of each side whether it is given or derived.
 
     Raises:
         TypeError: (when called) if it has no rule, or if ``f`` uses a Tensor from outside that a recorder follows.
@@ -213,6 +222,12 @@ class Ruled(Bound):
         self.jvp: Callable[..., Any] | None = None
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """Which of the two rules was given, and which is derived from the other one."""
+        given = {"jvp": self.jvp is not None, "vjp": self.bwd is not None}
+        return {name: "given" if g else "derived" for name, g in given.items()} if any(given.values()) else {}
 
     def defjvp(self, jvp: Callable[..., Any]) -> None:
         """Set the forward rule, ``jvp(primals, tangents) -> (value, tangent)``."""

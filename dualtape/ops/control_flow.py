@@ -1,0 +1,219 @@
+"""cond, case, switch_case and while_loop: TensorFlow's control flow, which is Python's when it runs eagerly.
+
+What is recorded is what ran: the branch that was taken, each turn of a loop. There are no rows here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from dualtape.core.recorders import stop_recording
+from dualtape.core.structure import map_structure
+from dualtape.core.tensor import Operand, constant, operand, raw
+
+
+def cond(
+    pred: Any,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    name: Any = None,
+) -> Any:
+    """What ``true_fn`` returns if ``pred`` is true, else what ``false_fn`` returns.
+
+    Args:
+        pred: a scalar: a boolean, a number, a Tensor.
+        true_fn: a function of no arguments.
+        false_fn: a function of no arguments.
+        name: accepted for TensorFlow's sake.
+
+    Returns:
+        What the function that ran returned. A derivative passes through that branch alone.
+
+    Raises:
+        TypeError: if a branch is not a function.
+        ValueError: if ``pred`` is not a scalar.
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.grad(lambda x: dt.cond(x > 0, lambda: x * x, lambda: -x))(3.0)
+        Tensor(6.)
+    """
+    for label, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
+        ensure_function("cond", label, branch)
+    assert true_fn is not None and false_fn is not None
+    return true_fn() if truth("cond", "pred", pred) else false_fn()
+
+
+def case(
+    pred_fn_pairs: Any,
+    default: Callable[[], Any] | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: Any = None,
+) -> Any:
+    """What the function of the first true predicate returns.
+
+    Args:
+        pred_fn_pairs: pairs (scalar, function of no arguments), in order.
+        default: the function that runs if no predicate is true.
+        exclusive: whether several true predicates are an error.
+        strict: accepted for TensorFlow's sake.
+        name: accepted for TensorFlow's sake.
+
+    Returns:
+        What the function that ran returned.
+
+    Raises:
+        TypeError: if the pairs are not pairs, or have no functions.
+        ValueError: if no predicate is true and there is no default, or several are true and ``exclusive`` is set.
+
+    Example:
+        >>> import dualtape as dt
+        >>> x = dt.constant(2.0)
+        >>> dt.case([(x < 1, lambda: x), (x < 3, lambda: x * x)], default=lambda: 0 * x)
+        Tensor(4.)
+    """
+    if not isinstance(pred_fn_pairs, (list, tuple)):
+        raise TypeError(f"case: pred_fn_pairs is a list of pairs (pred, fn), not {type(pred_fn_pairs).__name__}")
+    for k, pair in enumerate(pred_fn_pairs):
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
+            raise TypeError(f"case: entry {k} of pred_fn_pairs is not a pair (pred, fn)")
+        ensure_function("case", f"the second of pair {k}", pair[1])
+    if default is not None:
+        ensure_function("case", "default", default)
+    taken: Callable[[], Any] | None = None
+    for k, (pred, branch) in enumerate(pred_fn_pairs):
+        if truth("case", f"predicate {k}", pred):
+            if taken is not None:
+                raise ValueError(f"case: predicate {k} is true as well as an earlier one, and exclusive=True")
+            taken = branch
+            if not exclusive:
+                break
+    taken = taken or default
+    if taken is None:
+        raise ValueError("case: no predicate is true, and there is no default")
+    return taken()
+
+
+def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: Any = None) -> Any:
+    """What the function of number ``branch_index`` returns.
+
+    Args:
+        branch_index: an integer, or a Tensor of one.
+        branch_fns: a list of functions of no arguments, a dict from integers to them, or a list of such pairs.
+        default: the function for every other index; the one of the highest number if None.
+        name: accepted for TensorFlow's sake.
+
+    Returns:
+        What the function that ran returned.
+
+    Raises:
+        TypeError: for an index that is not an integer, or branches that are not functions.
+        ValueError: if there is no branch.
+
+    Example:
+        >>> import dualtape as dt
+        >>> dt.switch_case(dt.constant(1), [lambda: 10.0, lambda: 20.0])
+        20.0
+    """
+    index = branch_index._value() if isinstance(branch_index, Operand) else np.asarray(branch_index)
+    if index.dtype.kind not in "iu" or index.ndim:
+        raise TypeError(f"switch_case: branch_index is an integer, not {index.dtype} of shape {index.shape}")
+    if isinstance(branch_fns, dict):
+        branches = dict(branch_fns)
+    elif branch_fns and all([isinstance(b, tuple) and len(b) == 2 for b in branch_fns]):
+        branches = dict(branch_fns)
+    else:
+        branches = dict(enumerate(branch_fns))
+    if not branches:
+        raise ValueError("switch_case: branch_fns is empty")
+    for k, branch in branches.items():
+        if not isinstance(k, (int, np.integer)):
+            raise TypeError(f"switch_case: the branches have integers for keys, not {k!r}")
+        ensure_function("switch_case", f"branch {k}", branch)
+    if default is None:
+        default = branches[max(branches)]
+    ensure_function("switch_case", "default", default)
+    return branches.get(int(index), default)()
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: Any = None,
+) -> Any:
+    """Repeat ``loop_vars = body(*loop_vars)`` while ``cond(*loop_vars)`` is true.
+
+    Args:
+        cond: a function of the loop variables that returns a scalar.
+        body: a function of the loop variables that returns as many, in the same structure.
+        loop_vars: a list or tuple: numbers, arrays, Tensors, nested structures of them; or a single one.
+        shape_invariants: accepted for TensorFlow's sake, like the next one and ``swap_memory``: shapes may change.
+        parallel_iterations: see ``shape_invariants``.
+        back_prop: whether what the loop does is recorded.
+        swap_memory: see ``shape_invariants``.
+        maximum_iterations: an integer: stop after so many turns.
+        name: accepted for TensorFlow's sake.
+
+    Returns:
+        The loop variables at the end, in the structure of ``loop_vars``, as Tensors; a single one as it is.
+
+    Raises:
+        TypeError: if ``cond`` or ``body`` is not a function.
+        ValueError: if there are no loop variables, or ``body`` returns another number of them.
+
+    Example:
+        >>> import dualtape as dt
+        >>> power = lambda x: dt.while_loop(lambda k, y: k < 3, lambda k, y: (k + 1, y * x), (0, 1.0))[1]
+        >>> dt.grad(power)(2.0)
+        Tensor(12.)
+    """
+    ensure_function("while_loop", "cond", cond)
+    ensure_function("while_loop", "body", body)
+    single = not isinstance(loop_vars, (list, tuple))
+    values: list[Any] = [as_tensors(v) for v in ((loop_vars,) if single else loop_vars)]
+    if not values:
+        raise ValueError("while_loop: there are no loop variables")
+    limit = None if maximum_iterations is None else int(raw(operand(maximum_iterations)))
+    turns = 0
+    with nullcontext() if back_prop else stop_recording():
+        while (limit is None or turns < limit) and truth("while_loop", "what cond returns", cond(*values)):
+            found = body(*values)
+            each = found if isinstance(found, (list, tuple)) else [found]
+            if len(each) != len(values):
+                raise ValueError(f"while_loop: body returned {len(each)} values for {len(values)} loop variables")
+            values = [as_tensors(v) for v in each]
+            turns += 1
+    if single:
+        return values[0]
+    kind = type(loop_vars)
+    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+
+
+def as_tensors(value: Any) -> Any:
+    """A loop variable with Tensors for its leaves; what is there already keeps its identity."""
+    return map_structure(lambda leaf: leaf._read() if isinstance(leaf, Operand) else constant(leaf), value)
+
+
+def truth(name: str, what: str, pred: Any) -> bool:
+    """A scalar as Python's bool."""
+    value = pred._value() if isinstance(pred, Operand) else pred
+    if np.ndim(value):
+        raise ValueError(f"{name}: {what} is a scalar, not an array of shape {np.shape(value)}")
+    return bool(value)
+
+
+def ensure_function(name: str, label: str, f: Any) -> None:
+    """Refuse what is not a function."""
+    if not callable(f):
+        raise TypeError(f"{name}: {label} is a function, not {type(f).__name__}")
