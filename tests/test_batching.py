@@ -967,7 +967,8 @@ def taped(f: Callable[..., Any], *values: Any, persistent: bool = False) -> tupl
 
 @pytest.mark.parametrize("options", [{}, {"chunk": 1}, {"chunk": 2}, {"experimental_use_pfor": False}])
 def test_jacobian_of_a_tape_has_the_shapes_of_target_and_source(options: Any) -> None:
-    tape, y, (x, w, other) = taped(lambda x, w, _: np.tanh(w @ x), X[0], np.stack([A, A])[0][:2], 1.0)
+    looped = "experimental_use_pfor" in options
+    tape, y, (x, w, other) = taped(lambda x, w, _: np.tanh(w @ x), X[0], A[:2], 1.0, persistent=looped)
     by_x, (by_w, none) = tape.jacobian(y, (x, [w, other]), **options)
     assert by_x.shape == (2, 3)
     assert by_w.shape == (2, 2, 3)
@@ -975,8 +976,26 @@ def test_jacobian_of_a_tape_has_the_shapes_of_target_and_source(options: Any) ->
     slope = 1 - bare(y) ** 2
     close(by_x, slope[:, None] * bare(w))
     close(by_w, np.einsum("i,ij,k->ijk", slope, np.eye(2), X[0]))
-    with pytest.raises(RuntimeError, match="let go"):
-        tape.jacobian(y, x)
+    if not looped:
+        with pytest.raises(RuntimeError, match="let go"):
+            tape.jacobian(y, x)
+
+
+def test_one_sweep_after_the_other_needs_a_persistent_tape() -> None:
+    tape, y, (x,) = taped(np.tanh, X)
+    with pytest.raises(RuntimeError, match="persistent=True"):
+        tape.jacobian(y, x, experimental_use_pfor=False)
+    with pytest.raises(RuntimeError, match="persistent=True"):
+        tape.batch_jacobian(y, x, experimental_use_pfor=False)
+    assert tape.jacobian(y, x).shape == (*X.shape, *X.shape)
+
+
+@pytest.mark.parametrize("target", [[1.0], np.ones(2), 1.0, None])
+def test_a_jacobian_has_one_tensor_for_its_target(target: Any) -> None:
+    tape, y, (x,) = taped(np.tanh, X, persistent=True)
+    for ask in (tape.jacobian, tape.batch_jacobian):
+        with pytest.raises(TypeError, match="one Tensor or Variable, not a"):
+            ask([y] if isinstance(target, list) else target, x)
 
 
 def test_jacobian_of_a_persistent_tape_may_be_asked_again_and_fills_in_zeros() -> None:
@@ -1019,7 +1038,8 @@ def test_a_jacobian_inside_a_tape_is_recorded() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"chunk": 1}, {"experimental_use_pfor": False}])
 def test_batch_jacobian_has_one_jacobian_a_row(options: Any) -> None:
-    tape, y, (x,) = taped(lambda x: np.tanh(x @ A)[..., None] * np.ones(2), X)
+    looped = "experimental_use_pfor" in options
+    tape, y, (x,) = taped(lambda x: np.tanh(x @ A)[..., None] * np.ones(2), X, persistent=looped)
     found = tape.batch_jacobian(y, x, **options)
     assert found.shape == (3, 3, 2, 3)
     close(found, np.stack([bare(dt.jacrev(lambda v: np.tanh(v @ A)[..., None] * np.ones(2))(v)) for v in X]))

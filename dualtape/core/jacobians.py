@@ -9,7 +9,7 @@ import numpy as np
 from dualtape.core.structure import flatten
 from dualtape.core.sweeps import chunk_size, chunks, rows, unit_seeds
 from dualtape.core.tape import finished
-from dualtape.core.tensor import Tensor, constant, operand
+from dualtape.core.tensor import Operand, Tensor, constant, operand
 
 if TYPE_CHECKING:
     from dualtape.core.tape import GradientTape
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
 
 def target_of(what: str, target: Any) -> Tensor:
     """A target as a Tensor."""
-    y = operand(target)
-    if y.__class__ is not Tensor:
-        raise TypeError(f"the target of {what}() is a Tensor or Variable, not {type(target).__name__}")
-    return y
+    if not isinstance(target, Operand):
+        raise TypeError(f"the target of {what}() is one Tensor or Variable, not a {type(target).__name__}")
+    return operand(target)  # type: ignore[no-any-return]
 
 
 def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_one: bool, chunk: int | None) -> Any:
     """See ``GradientTape.jacobian``."""
     found, rebuild = flatten(sources)
     y = target_of("jacobian", target)
-    entries, ids, all_watched = tape._recorded_for("jacobian", found, y)
+    entries, ids, all_watched = tape._recorded_for("jacobian", found, y, one_by_one)
     node = y._node
     count = node.value.size if node.value.dtype.kind in "fc" else 0
     size = chunk_size(entries, chunk, count, node.value.nbytes + sum([s.nbytes for s in found]))
@@ -61,7 +60,7 @@ def joined(parts: list[Any], shape: tuple[int, ...]) -> Any:
 def batch_jacobian(tape: GradientTape, target: Any, source: Any, one_by_one: bool, chunk: int | None) -> Any:
     """See ``GradientTape.batch_jacobian``."""
     y = target_of("batch_jacobian", target)
-    entries, ids, all_watched = tape._recorded_for("batch_jacobian", [source], y)
+    entries, ids, all_watched = tape._recorded_for("batch_jacobian", [source], y, one_by_one)
     shape, inner = y.shape, source.shape
     if len(shape) < 2 or len(inner) < 2 or shape[0] != inner[0]:
         raise ValueError(

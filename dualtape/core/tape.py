@@ -264,7 +264,8 @@ class GradientTape:
             sources: Tensors and Variables in any structure.
             unconnected_gradients: ``"none"`` or ``"zero"``, what a source gets that the target does not depend on.
             parallel_iterations: TensorFlow's; it makes no difference.
-            experimental_use_pfor: False for one sweep after the other, one for each element of the target.
+            experimental_use_pfor: False for one sweep after the other, one for each element of the target; the tape
+                must be persistent then.
             chunk: the number of elements of the target in one sweep. None: as many as fit into 256 MB, of which each
                 takes as much as the tape keeps (``nbytes``), or as target and source if that is more.
 
@@ -308,7 +309,7 @@ class GradientTape:
             source: a Tensor or Variable of shape (b, ...).
             unconnected_gradients: as TensorFlow has it; unconnected derivatives are zeros in either case.
             parallel_iterations: TensorFlow's; it makes no difference.
-            experimental_use_pfor: False for one sweep after the other.
+            experimental_use_pfor: False for one sweep after the other; the tape must be persistent then.
             chunk: the number of elements of a row of the target in one sweep; as for ``jacobian``.
 
         Returns:
@@ -343,15 +344,22 @@ class GradientTape:
             if isinstance(x, Operand) and is_outside(self._recorder, x._value()):
                 raise NotBatched("a tape around vmap cannot be asked inside for the derivatives of single examples")
 
-    def _recorded_for(self, what: str, sources: list[Any], target: Any) -> tuple[Entries, list[int], bool]:
+    def _recorded_for(
+        self, what: str, sources: list[Any], target: Any, one_by_one: bool
+    ) -> tuple[Entries, list[int], bool]:
         """The entries of a tape that is about to be used, the identities of the sources, whether all watched are."""
         if self._spent:
             raise RuntimeError(
                 f"{what}() was called on a tape that let go of what it recorded when it was used before: "
                 "make it GradientTape(persistent=True) to use it again"
             )
+        if one_by_one and not self._persistent:
+            raise RuntimeError(
+                f"{what}() with experimental_use_pfor=False sweeps over the tape many times: make it "
+                "GradientTape(persistent=True), or leave the argument out"
+            )
         for source in sources:
-            if not isinstance(source, Operand):
+            if not isinstance(source, Operand) or isinstance(source, IndexedSlices):
                 raise TypeError(f"a source of a derivative is a Tensor or Variable, not {type(source).__name__}")
         self._ensure_inside(target, *sources)
         if not self._persistent:
