@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -131,8 +132,6 @@ class ForwardAccumulator:
         self._batch = batch
         self._level: Any = None
         self._recorder: TangentRecorder | None = None
-        # Where the primals keep their tangents. Not the primals: those may go while the accumulator stays.
-        self._marked: list[dict[int, Any]] = []
         xs, _ = flatten(primals)
         ts = match_structure(primals, tangents, len(xs))
         seen: set[int] = set()
@@ -152,7 +151,7 @@ class ForwardAccumulator:
             checked.append((node, check(node.value, t, name)))
         for node, t in checked:
             attach(node, self._key, t)
-            self._marked.append(node.tangents)
+        self._marked = [node.tangents for node, _ in checked]
 
     def _directions(self, value: Any, tangents: Any, name: str) -> Batch:
         """A batch of tangents, checked against their primal's value."""
@@ -167,6 +166,9 @@ class ForwardAccumulator:
         if size != self._level.size:
             raise ValueError(f"{size} tangents of {name}, but {self._level.size} of the one before it")
         return Batch(self._level, tangent_like(np.broadcast_to(np.zeros((), value.dtype), shape), tangents, name))
+
+    # Where the primals keep their tangents. Not the primals: those may go while the accumulator stays.
+    _marked: Sequence[dict[int, Any]] = ()
 
     def __del__(self) -> None:
         for tangents in self._marked:
