@@ -27,7 +27,7 @@ def release_memory() -> None:
         >>> from dualtape.inspect import release_memory
         >>> release_memory()
     """
-    memory.shorten(0)
+    memory.trim(0)
 
 
 class TraceNode(NamedTuple):

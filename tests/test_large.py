@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import dualtape as dt
+from dualtape.core import memory
 from dualtape.inspect import release_memory
 
 SIZE = 2**17
@@ -44,6 +46,30 @@ def test_blocks_change_no_bit(f: Any, dtype: Any, monkeypatch: Any) -> None:
     for a, b in zip(found, both(), strict=True):
         assert a.dtype == b.dtype == dtype
         assert np.array_equal(a, b)
+
+
+def test_a_large_tangent_takes_the_dtype_of_the_result() -> None:
+    x, t, y = np.ones(SIZE, np.float32), np.full(SIZE, 1e10, np.float32), np.full(SIZE, 1e30)
+    for f in (lambda x: x * y, lambda x: y * x):
+        _, moved = dt.jvp(f, (x,), (t,))
+        assert moved.dtype == np.float64
+        assert np.allclose(moved.numpy(), 1e40)
+    z = NUMBERS * (1 + 1j)
+    for f in (lambda x: x * z, lambda x: x / z):
+        _, moved = dt.jvp(f, (NUMBERS,), (DIRECTION,))
+        assert np.allclose(moved.numpy(), f(DIRECTION), rtol=1e-14)
+
+
+def test_a_constant_that_changed_its_sign_at_zero_is_another_constant() -> None:
+    zeros = np.zeros(SIZE)
+    x = dt.constant(np.ones(SIZE))
+    with np.errstate(divide="ignore"), dt.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        first = x / zeros
+        zeros[:] = -0.0
+        second = x / zeros
+    assert np.all(tape.gradient(first, x).numpy() == np.inf)
+    assert np.all(tape.gradient(second, x).numpy() == -np.inf)
 
 
 def test_a_zero_beats_an_infinity_in_any_block() -> None:
@@ -114,3 +140,87 @@ def test_the_bytes_of_a_tape_are_what_it_makes_memory_grow_by(accumulates: bool)
         tracemalloc.stop()
     assert y.shape == ()
     assert 0.9 * grown < tape.nbytes < 1.1 * grown
+
+
+def in_reserve() -> int:
+    return sum(size * len(blocks) for size, blocks in memory._reserve.items())
+
+
+def failing_gradient() -> None:
+    def f(x: Any) -> Any:
+        dt.grad(lambda y: np.sum(np.tanh(y) * y))(x)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        dt.grad(f)(WIDE)
+
+
+def recorded_only() -> None:
+    x = dt.constant(WIDE)
+    with dt.GradientTape() as tape:
+        tape.watch(x)
+        np.sum(np.tanh(x) * WIDE)
+
+
+WIDE = np.linspace(0.1, 0.9, 2**21)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: dt.vmap(lambda x: np.tanh(x) * x)(WIDE.reshape(8, -1)),
+        lambda: dt.vjp(lambda x: np.tanh(x) * WIDE, WIDE),
+        lambda: dt.linearize(lambda x: np.tanh(x) * WIDE, WIDE)[1](WIDE),
+        lambda: dt.jacfwd(lambda a: np.tanh(a[0] * WIDE + a[1]))(np.ones(2)),
+        failing_gradient,
+        recorded_only,
+    ],
+)
+def test_at_most_64_megabytes_stay_in_reserve(run: Any) -> None:
+    run()
+    run()
+    assert in_reserve() <= 2**26
+    release_memory()
+    assert in_reserve() == 0
+
+
+def test_many_arrays_of_one_size_are_no_burden() -> None:
+    """Only some blocks of each size are remembered: looking for a free one takes no longer than using it."""
+    held = [memory.room((2**13,), np.dtype(float)) for _ in range(1000)]
+    assert len({a.ctypes.data for a in held}) == 1000
+    assert max(len(blocks) for blocks in memory._reserve.values()) <= memory.ALIKE
+
+
+def test_memory_may_be_released_while_others_work() -> None:
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def release() -> None:
+        while not stop.is_set():
+            try:
+                release_memory()
+            except BaseException as error:
+                errors.append(error)
+                return
+
+    threads = [threading.Thread(target=release) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    right = np.cos(NUMBERS)
+    found = [dt.grad(lambda x: np.sum(np.sin(x)))(NUMBERS) for _ in range(200)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert all(np.array_equal(g.numpy(), right) for g in found)
+
+
+def test_inside_vmap_what_has_no_batch_is_computed_as_outside() -> None:
+    x = np.linspace(0.3, 1.7, 10)
+
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(x) * x * x + x * np.exp(x) * x)
+
+    inside: list[Any] = []
+    dt.vmap(lambda z: (inside.append(dt.grad(f)(x)), z * 2)[1])(np.ones(3))
+    assert np.array_equal(inside[0].numpy(), dt.grad(f)(x).numpy())

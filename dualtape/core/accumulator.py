@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.batching import Batch, Level, NotBatched, is_outside
 from dualtape.core.indexed_slices import IndexedSlices
-from dualtape.core.memory import copied, trim
+from dualtape.core.memory import copied
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.structure import flatten, match_structure
 from dualtape.core.table import Row
@@ -190,7 +190,6 @@ class ForwardAccumulator:
         if self._recorder is not None:
             recorders.remove(self._recorder)
             self._recorder = None
-            trim()
 
     def jvp(self, primals: Any, unconnected_gradients: str | UnconnectedGradients = "none") -> Any:
         """The tangents of results: their derivative in the direction given.

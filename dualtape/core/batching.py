@@ -21,7 +21,7 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core import tensor as core_tensor
-from dualtape.core.memory import SMALLEST, room
+from dualtape.core.memory import SMALLEST, room, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.table import ROWS
 from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
@@ -40,6 +40,8 @@ def count_open(more: int) -> None:
     """One level more or less; levels of all threads count."""
     with _lock:
         OPEN[0] += more
+    if more < 0:
+        trim()
 
 
 class NotBatched(TypeError):

@@ -19,13 +19,14 @@ BLOCK, LARGE = 2**14, 2**16
 
 
 def blockwise(kept: tuple[Any, ...], c: Any) -> bool:
-    """Whether arrays are large, real and laid out alike, so that blocks of them belong together."""
+    """Whether arrays are large, real, of one dtype and laid out alike, so that blocks of them belong together."""
     return (
         c.__class__ is np.ndarray
         and c.size >= LARGE
         and c.dtype.kind == "f"
         and (c.flags.c_contiguous or c.size <= BLOCK * c.shape[0])
-        and all([a.__class__ is np.ndarray and a.shape == c.shape and a.flags.c_contiguous for a in kept])
+        and all([a.__class__ is np.ndarray and a.shape == c.shape and a.dtype == c.dtype for a in kept])
+        and all([a.flags.c_contiguous for a in kept])
     )
 
 
@@ -37,11 +38,10 @@ def product(c: Any, rule: Callable[..., Any], kept: tuple[Any, ...], zeros_win: 
         whole = [a.reshape(-1) for a in whole]
     length = whole[0].shape[0]
     step = max(1, BLOCK * length // c.size)
+    finite = True
     for start in range(0, length, step):
         *block, factor, out = [a[start : start + step] for a in whole]
         np.multiply(factor, rule(*block), out=out)
-        if zeros_win:
-            finite = guarded(factor, out)
-            if finite is not out:
-                out[...] = finite
-    return result
+        if zeros_win and finite:
+            finite = guarded(factor, out) is out
+    return result if finite else guarded(c, result)

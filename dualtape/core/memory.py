@@ -16,15 +16,25 @@ import numpy as np
 
 # Below this size NumPy's own small blocks are as good.
 SMALLEST = 2**16
-# All that is kept in reserve while derivatives are computed, and from then on.
-RESERVE, LASTING = 2**28, 2**26
+# All that is kept in reserve while derivatives are computed, and from then on; and the most blocks of one size.
+RESERVE, LASTING, ALIKE = 2**28, 2**26, 16
 
 # Blocks by their size, the size used longest ago first.
 _reserve: dict[int, list[np.ndarray[Any, Any]]] = {}
-_held = 0
 _lock = Lock()
+# Whether blocks came into the reserve since it was last trimmed.
+_grown = False
 # Arrays and their latest copies, while both live.
 _recent: list[tuple[Any, Any]] = []
+
+
+def references(blocks: list[np.ndarray[Any, Any]]) -> list[int]:
+    """The reference counts of blocks, as they are seen from here."""
+    return [getrefcount(block) for block in blocks]
+
+
+# That of a block on which no array stands: which references Python counts depends on its version.
+IDLE = references([np.empty(0, np.uint8)])[0]
 
 
 def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -37,13 +47,21 @@ def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     for original, copy in _recent:
         if original() is a:
             c = copy()
-            if c is not None and c.shape == a.shape and c.dtype == a.dtype and np.array_equal(c, a):
+            if c is not None and c.shape == a.shape and c.dtype == a.dtype and same_bits(c, a):
                 return c  # type: ignore[no-any-return]
     c = copied(a)
     _recent.append((ref(a), ref(c)))
     if len(_recent) > 32:
         _recent[:] = [(o, k) for o, k in _recent[-16:] if o() is not None and k() is not None]
     return c
+
+
+def same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays are the same to the last bit: 0.0 and -0.0 are not. False if it takes long to find out."""
+    if not (a.flags.c_contiguous and b.flags.c_contiguous) or a.dtype.hasobject:
+        return False
+    unit = np.uint64 if a.nbytes % 8 == 0 else np.uint8
+    return bool(np.array_equal(a.reshape(-1).view(unit), b.reshape(-1).view(unit)))
 
 
 def copied(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -57,37 +75,45 @@ def copied(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """An array with arbitrary elements, in the memory of an earlier one of its size that nobody holds any more."""
-    global _held
+    global _grown
     nbytes = prod(shape) * dtype.itemsize
-    if not SMALLEST <= nbytes <= RESERVE // 2:
+    # Whoever holds the lock may be this very thread, interrupted: then, as in other threads, memory is fetched afresh.
+    if not SMALLEST <= nbytes <= RESERVE // 2 or not _lock.acquire(blocking=False):
         return np.empty(shape, dtype)
-    with _lock:
-        blocks = _reserve.pop(nbytes, None) or []
-        _reserve[nbytes] = blocks
-        for block in blocks:
-            # Held by the list, this loop and the call: no array stands on its memory.
-            if getrefcount(block) == 3:
+    try:
+        # Rounded up by a sixteenth at most, so that arrays of n and of n - 1 elements can follow each other.
+        grain = nbytes.bit_length() - 5
+        size = -(-nbytes >> grain) << grain
+        blocks = _reserve.pop(size, None) or []
+        _reserve[size] = blocks
+        for block, count in zip(blocks, references(blocks), strict=True):
+            if count == IDLE:
                 return np.ndarray(shape, dtype, block)
-        block = np.empty(nbytes, np.uint8)
+        block = np.empty(size, np.uint8)
         blocks.append(block)
-        _held += nbytes
+        del blocks[:-ALIKE]
+        _grown = True
         shorten(RESERVE)
         return np.ndarray(shape, dtype, block)
+    finally:
+        _lock.release()
 
 
 def shorten(limit: int) -> None:
-    """Let go of the blocks used longest ago."""
-    global _held
-    while _held > limit:
+    """Let go of the blocks used longest ago; with the lock held."""
+    while sum([size * len(blocks) for size, blocks in _reserve.items()]) > limit:
         size, oldest = next(iter(_reserve.items()))
-        del oldest[0]
-        _held -= size
+        del oldest[:1]
         if not oldest:
             del _reserve[size]
 
 
-def trim() -> None:
+def trim(limit: int = LASTING) -> None:
     """Give back what only a running computation should keep in reserve."""
-    if _held > LASTING:
-        with _lock:
-            shorten(LASTING)
+    global _grown
+    if (_grown or limit < LASTING) and _lock.acquire(blocking=limit < LASTING):
+        try:
+            _grown = False
+            shorten(limit)
+        finally:
+            _lock.release()

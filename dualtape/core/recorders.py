@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from dualtape.core.memory import trim
+
 # What a closed recorder keeps as its entries: nothing is ever found in it, so nothing is ever recorded.
 CLOSED: dict[int, Any] = {}
 
@@ -79,6 +81,7 @@ def remove(recorder: Recorder) -> None:
     recorder.live = False
     recorder.entries = CLOSED
     recorder.reads = None
+    trim()
     stack = STACK.get()
     if stack and stack[-1] is recorder:
         STACK.set(stack[:-1])

@@ -47,7 +47,6 @@ def carrying(
         recorders.remove(recorder)
         for entries, before in tapes:
             forget(key, entries, len(entries) - before)
-        trim()
 
 
 def forget(key: int, entries: dict[int, Any], latest: int) -> None:
@@ -233,6 +232,7 @@ def replay(entries: dict[int, Any], tangents: dict[int, Any]) -> dict[int, Any]:
             tangents[i] = found
         else:
             tangents.update((k, t) for k, t in zip(e[2], found, strict=True) if t is not None)
+    trim()
     return tangents
 
 
