@@ -53,6 +53,8 @@ def wanted_peers(text: str, known: list[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
+    if options.threads < 0:
+        parser().error(f"--threads is a number of threads, or 0, not {options.threads}")
     threads = options.threads or None
     environment.set_threads(threads)
     if threads == 1:  # XLA has a pool of its own, which no thread variable limits

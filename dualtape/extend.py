@@ -392,6 +392,9 @@ class Checked(General):
             g = (g, *(cotangents.pop(i, None) for i in out_ids[1:]))
             if all(c is None for c in g):
                 return
+            g = tuple([read_only(c) for c in g])
+        else:
+            g = read_only(g)  # others may hold it
         for k, i in enumerate(ids):
             if i:
                 rule, names = self.vjps[k]
@@ -408,7 +411,7 @@ class Checked(General):
                 continue
             rule, names = self.jvps[k]
             name = f"{self.name}: the jvp of {self.form.labels[k]}"
-            found = rule(t, *self.arguments(names, k, entry[:-1], raw))
+            found = rule(read_only(t), *self.arguments(names, k, entry[:-1], raw))
             if self.outputs == 1:
                 found = (found,)
                 if found[0] is None:

@@ -431,3 +431,13 @@ def test_a_partial_with_an_array_of_its_own_sees_large_arrays_whole() -> None:
     right = 2.0 * weights * x
     assert np.allclose(dt.grad(lambda x: np.sum(scale(x)))(x).numpy(), right, rtol=1e-14)
     assert np.allclose(dt.jvp(scale, (x,), (np.ones_like(x),))[1].numpy(), right, rtol=1e-14)
+
+
+def test_a_rule_may_not_write_into_what_it_is_given() -> None:
+    double = operation(
+        lambda x: 2 * x, jvp=lambda t: np.multiply(t, 2, out=t), vjp=lambda g: np.multiply(g, 2, out=g), name="double"
+    )
+    with pytest.raises(ValueError, match="read-only"):
+        dt.jvp(lambda x: double(x) + x, (np.ones(3),), (np.ones(3),))
+    with pytest.raises(ValueError, match="read-only"):
+        dt.grad(lambda x: np.sum(double(x) * x))(np.ones(3))

@@ -11,6 +11,7 @@ from experiments import accuracy_vs_step, cli, store
 
 USERS = """
 import math
+import dualtape
 import numpy as np
 not_a_function = 3
 def polynomial(x): return x**5 - 3 * x
@@ -19,6 +20,7 @@ def vector(x): return np.ones(2) * x
 def refuses(x): raise ValueError("on purpose")
 def leaves(x): return math.exp(x)
 def pole(x): return 1 / (x - x)
+def lost(x): return np.sin(dualtape.stop_gradient(x))
 """
 
 
@@ -43,6 +45,14 @@ def test_function_of_the_users(users: Path, tmp_path: Path, name: str, reference
     folder = tmp_path / "accuracy_vs_step"
     assert (folder / "figure.png").stat().st_size > 10_000
     assert reference in (folder / "table.md").read_text(encoding="utf-8")
+
+
+def test_differences_do_not_confirm_a_derivative_that_was_lost(users: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    arguments = ["run", "accuracy_vs_step", "--function", f"{users}:lost", "--at", "1.5", "--out", str(tmp_path)]
+    assert cli.main(arguments) == 1
+    checks = store.read_json(tmp_path / "accuracy_vs_step" / "result.json")["checks"]
+    assert [check["id"] for check in checks if not check["passed"]] == ["differences-confirm"]
 
 
 @pytest.mark.parametrize(
