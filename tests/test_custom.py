@@ -643,3 +643,28 @@ def test_stop_gradient_cuts_in_both_modes() -> None:
         y = dt.stop_gradient(x)
     assert tape.gradient(y, x) is None
     assert "'stop_gradient'" in tape.why(y, x)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda g: np.clip(g, -0.5, 0.5),
+        lambda g: g / np.maximum(np.sqrt(np.sum(g * g)), 1e-3),
+        np.sign,
+        lambda g: dt.stop_gradient(g * 3.0),
+        lambda g: (g.numpy() if isinstance(g, dt.Tensor) else g) * 2.0,
+    ],
+)
+def test_a_rule_that_has_no_transpose_is_not_transposed(rule: Any) -> None:
+    """Forward mode would silently be zero, or anything; the reverse rule is used as it stands."""
+
+    @dt.custom_gradient
+    def f(x: Any) -> Any:
+        return x * 1.0, rule
+
+    x, v = np.array([0.3, -0.2, 0.9]), np.array([0.1, 0.2, -0.1])
+    assert np.allclose(dt.vjp(f, x)[1](v)[0].numpy(), np.asarray(rule(v)))
+    with pytest.raises(ValueError, match="no transpose"):
+        dt.jvp(f, (x,), (v,))
+    with pytest.raises(ValueError, match="no transpose"):
+        dt.hvp(lambda x: np.sum(f(x) ** 2), x, v)

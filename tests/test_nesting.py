@@ -1,4 +1,7 @@
-"""Modes inside modes: all words over f and r up to the third order, against mpmath, and every nested bug ever met."""
+"""Modes inside modes: all words over f and r up to the third order, against mpmath, and every nested bug ever met.
+
+Length: cases of nesting stay for ever, each with its story.
+"""
 
 from __future__ import annotations
 
@@ -398,3 +401,18 @@ def test_deeper_nestings(depth: int) -> None:
     for word in ("f" * depth, "r" * depth, ("fr" * depth)[:depth], ("rf" * depth)[:depth]):
         assert by_transforms(np.exp, word, 0.5) == pytest.approx(math.exp(0.5), rel=1e-12)
         assert by_objects(lambda x: np.exp(2 * x), word, 0.5) == pytest.approx(2**depth * math.e, rel=1e-12)
+
+
+@pytest.mark.parametrize("order", ["fr", "rf", "rr", "ff"])
+@pytest.mark.parametrize(
+    ("f", "second"),
+    [
+        (lambda x: np.where(x > 0, np.log(x), 0.0), [0.0, -1.0, 0.0]),
+        (lambda x: np.where(x > 0, np.sqrt(x), x), [0.0, -0.25, 0.0]),
+        (lambda x: np.where(x != 0, 1 / x, 0.0), [0.0, 2.0, -2.0]),
+    ],
+)
+def test_the_branch_not_taken_stays_out_of_the_second_derivative(f: Any, second: Any, order: str) -> None:
+    with np.errstate(all="ignore"):
+        product = dt.hvp(lambda x: np.sum(f(x)), np.array([0.0, 1.0, -1.0]), np.ones(3), order=order)
+    assert np.allclose(product.numpy(), second, atol=1e-14)

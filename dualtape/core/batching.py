@@ -81,6 +81,8 @@ class Level:
         self.live = False
         if self.marker is not None:
             recorders.remove(self.marker)
+            self.marker.outer = self.marker.every = ()
+            self.marker = None  # which knows of the level as well: neither should wait for the garbage collector
 
     def note(self, name: str) -> None:
         """Remember that an operation ran once for each example."""
@@ -275,6 +277,15 @@ class Batch:
     def flatten(self, order: str = "C") -> Any:
         return self.ravel(order)
 
+    def _in_place(self, other: Any) -> Any:
+        """``z *= y`` would have to write into what z is a view of; scalars are rebound, as NumPy's are."""
+        if self.shape:
+            raise self._refuse("an in-place operation on a part")
+        return NotImplemented
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ipow__ = __imod__ = __ifloordiv__ = _in_place
+    __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = __imatmul__ = _in_place
+
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
@@ -343,13 +354,18 @@ def top(values: Any, best: Level | None = None) -> Level | None:
     return best
 
 
+def ensure_live(level: Level) -> None:
+    """Refuse a value whose vmap has ended."""
+    if not level.live:
+        raise RuntimeError("a value that was made inside vmap is used after it ended: return it from the function")
+
+
 def carried_out(rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], function: Any) -> Any:
     """A function of Batches by its rule, seen by the recorders around their level; once for each if the rule cannot."""
     level = top(args)
     level = top(kwargs.values(), level) if kwargs else level
     assert level is not None
-    if not level.live:
-        raise RuntimeError("a value that was made inside vmap is used after it ended: return it from the function")
+    ensure_live(level)
     of_method = rule in UFUNC_RULES
     with level.outside():
         places = [k for k, a in enumerate(args) if holds(level, a)]

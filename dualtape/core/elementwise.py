@@ -176,7 +176,8 @@ class Side(Row):
                 d = partial_of(self.partial, kept, raw)
                 if d.__class__ is Tensor or t.__class__ is Tensor:
                     return TABLE["zero_wins"](t, d)
-                return guarded(t, t * d)
+                s = guarded(t, t * d)
+                return guarded(d, s) if self.chooses else s
         if large:
             return product(t, self.partial, arrays(kept), False)
         d = partial_of(self.partial, kept, raw)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualtape.core.batching import Batch, ensure_live
 from dualtape.core.structure import flatten
 from dualtape.core.sweeps import chunk_size, chunks, rows, unit_seeds
 from dualtape.core.tape import finished
@@ -19,7 +20,10 @@ def target_of(what: str, target: Any) -> Tensor:
     """A target as a Tensor."""
     if not isinstance(target, Operand):
         raise TypeError(f"the target of {what}() is one Tensor or Variable, not a {type(target).__name__}")
-    return operand(target)  # type: ignore[no-any-return]
+    y: Tensor = operand(target)
+    if y._node.value.__class__ is Batch:
+        ensure_live(y._node.value.level)
+    return y
 
 
 def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_one: bool, chunk: int | None) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import OPEN, NotBatched, is_outside
+from dualtape.core.batching import OPEN, Batch, NotBatched, ensure_live, is_outside
 from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.indexed_slices import IndexedSlices, Slices, followed
 from dualtape.core.recorders import Recorder
@@ -421,6 +421,8 @@ def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
         if t.__class__ is not Tensor or t.dtype.kind not in "fc":
             continue
         node = t._node
+        if node.value.__class__ is Batch:
+            ensure_live(node.value.level)
         if value is None:
             c = np.ones(node.value.shape, node.value.dtype)[()]
         else:

@@ -460,13 +460,14 @@ def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return value if base is None else copied_once(value)
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Tensor:
     """A new Tensor from a number, an array or nested sequences of them; the data are copied.
 
     Args:
         value: a number, ndarray, Tensor, or nested sequences; Tensors inside sequences keep their derivative.
         dtype: the dtype of the result; NumPy's choice if None.
         shape: if given, ``value`` is filled or reshaped to it, as TensorFlow does.
+        name: accepted as TensorFlow does; Tensors have no names here.
 
     Returns:
         A Tensor.

@@ -14,6 +14,7 @@ from weakref import ref
 
 import numpy as np
 
+from dualtape.core.batching import Batch, bare
 from dualtape.core.tensor import Tensor
 
 
@@ -67,8 +68,10 @@ def forget_dead(views: list[Any]) -> None:
 def link_if_shared(view: Tensor, owner: Any, kind: Kind, arg: Any) -> Tensor:
     """``link`` the result of an operation if it shares memory with its operand."""
     if owner.__class__ is Tensor:
-        value = view._node.value
-        if value.__class__ is np.ndarray and np.may_share_memory(value, owner._node.value):
+        value, whole = view._node.value, owner._node.value
+        while value.__class__ is Batch and whole.__class__ is Batch:  # as its examples lie in memory, so do they all
+            value, whole = bare(value.physical), bare(whole.physical)
+        if value.__class__ is np.ndarray and np.may_share_memory(value, whole):
             link(view, owner, kind, arg)
     return view
 
@@ -86,13 +89,15 @@ def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[
         views = ()
     if views:
         value = x._node.value
-        part = value if written is None else written(value)
+        # (Which elements of a Batch were written is not asked: all its views are cut anew.)
+        known = value.__class__ is np.ndarray
+        part = value if written is None or not known else written(value)
         for r in list(views):
             view = r()
             if view is None or view is by:
                 continue
             _, kind, arg = view._base
-            if kind.region is None or np.may_share_memory(kind.region(value, arg), part):
+            if kind.region is None or not known or np.may_share_memory(kind.region(value, arg), part):
                 give(view, kind.cut(x, arg), by=view)
     base = base_of(x)
     if base is not None and by is not x:

@@ -43,6 +43,7 @@ zero_wins = elementwise(
     name="zero_wins",
     functions=["zero_wins"],
     singular=True,
+    chooses=True,
     work=PRODUCT,
 )
 divide_row = elementwise(

@@ -215,7 +215,7 @@ def getitem(x: Any, index: Any) -> Any:
             known[out.id] = (getitem_row, n.id, value.shape, value.dtype, key, basic)
     result = new(Tensor)
     result._node = out
-    if basic and found.__class__ is ndarray:
+    if basic and (found.__class__ is ndarray or (found.__class__ is Batch and found.shape)):
         result._base = x, SLICE, key  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
             return result

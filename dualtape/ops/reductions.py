@@ -184,7 +184,8 @@ def mean(
     if where is not True and where is not np._NoValue:
         total = sum(x, axis, dtype, keepdims=keepdims, where=where)
         mask = np.broadcast_to(raw(operand(where)), np.shape(x))
-        return total / np.sum(mask, axis=axis, keepdims=bool(keepdims is not np._NoValue and keepdims))
+        number = np.sum(mask, axis=axis, keepdims=bool(keepdims is not np._NoValue and keepdims))
+        return total / (number.astype(total.dtype) if total.dtype.kind in "fc" else number)
     return reduction(mean_row, x, axis, dtype, keepdims, None, True, "mean")
 
 
@@ -259,7 +260,7 @@ def ties(x: Any, out: Any, axis: Axis) -> Any:
     top = np.reshape(out, kept_shape(x.shape, axis))
     mask = x == top
     if x.dtype.kind in "fc" and some(np.isnan(top)):
-        mask |= np.isnan(x) & np.isnan(top)
+        mask = mask | (np.isnan(x) & np.isnan(top))
     number = np.add.reduce(mask, axis=axis, keepdims=True, dtype=np.intp)
     share = mask.astype(x.dtype)
     if number.size and some(number.max() > 1):
@@ -399,7 +400,7 @@ def moment(row: Any, name: str, root: bool) -> Any:
 
             total = sum(square(absolute(d)), axis, keepdims=keep, where=where)
             n = np.sum(np.broadcast_to(raw(operand(where)), x.shape), axis=axis, keepdims=keep)
-            variance = total / (n - ddof)
+            variance = total / (n - ddof).astype(total.dtype)
             return sqrt(variance) if root else variance
         return row(x, axis=normal_axis(axis, len(x.shape), name), ddof=ddof, keepdims=keep)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.batching import Batch, ensure_live
 from dualtape.core.memory import copied
 from dualtape.core.recorders import STACK
 from dualtape.core.structure import Rebuild, flatten, is_leaf, map_structure
@@ -134,7 +135,11 @@ def results(value: Any) -> tuple[list[Any], Rebuild]:
 def result(leaf: Any) -> Any:
     """One result as a Tensor."""
     x = operand(leaf)
-    return x if x.__class__ is Tensor else tensor(np.array(x)[()])
+    if x.__class__ is not Tensor:
+        return tensor(np.array(x)[()])
+    if x._node.value.__class__ is Batch:
+        ensure_live(x._node.value.level)
+    return x
 
 
 def ensure_callable(name: str, f: Any) -> None:

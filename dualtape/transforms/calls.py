@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs, recorders
+from dualtape.core.batching import Batch
 from dualtape.core.cotangents import Cotangents, cast_back
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.recording import record
 from dualtape.core.structure import flatten
 from dualtape.core.table import TABLE, Row
 from dualtape.core.tape import sweep
-from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, tensor, wrap
+from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, raw, tensor, wrap
 from dualtape.transforms.arguments import recorded
 
 
@@ -164,7 +165,32 @@ def transposed(linear: Callable[[list[Any]], Sequence[Any]], likes: list[Any], s
         return [None if y is None else operand(y) for y in linear(dummies)]
 
     outs, entries = recorded(run, (), {}, dummies)
-    return swept(entries, outs, seeds, dummies)
+    found = swept(entries, outs, seeds, dummies)
+    ensure_adjoint(outs, seeds, found, dummies)
+    return found
+
+
+def ensure_adjoint(outs: Sequence[Any], seeds: Sequence[Any], found: Sequence[Any], dummies: Sequence[Any]) -> None:
+    """Refuse the transpose of a function that is not linear, or that cuts its argument off: <A d, s> is <d, A' s>."""
+    sides, scale, rough = [0.0, 0.0], 0.0, 0.0
+    for k, pairs in enumerate((zip(outs, seeds, strict=True), zip(found, dummies, strict=True))):
+        for a, b in pairs:
+            x, y = raw(loose(a)), raw(loose(b))
+            if x is None or y is None or np.shape(x) != np.shape(y) or np.asarray(x).dtype.kind not in "fc":
+                continue
+            if isinstance(x, Batch) or isinstance(y, Batch):
+                return
+            products = np.real(np.conj(x) * y)
+            sides[k] += float(np.sum(products))
+            scale += float(np.sum(np.abs(products)))
+            rough = max(rough, float(np.finfo(np.asarray(x).dtype).eps))
+    # Rules may be approximate, the result of an iteration perhaps; one that is not linear is off by its own size.
+    if np.isfinite(scale) and abs(sides[0] - sides[1]) > max(1e-3, rough**0.5) * scale:
+        raise ValueError(
+            "a rule is missing, and the one that is given has no transpose: it is not linear in its cotangents (or "
+            "tangents), or it cuts them off (.numpy(), stop_gradient, rounding). Give both rules: custom_vjp with "
+            "defjvp, or a custom_jvp"
+        )
 
 
 def swept(entries: Any, outs: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Tensor]) -> list[Any]:

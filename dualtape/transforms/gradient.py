@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.batching import Batch, ensure_live
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.tape import finished, sweep
 from dualtape.core.tensor import Tensor
@@ -104,6 +105,8 @@ def gradients(
         out, aux = out
     value: Tensor = out if out.__class__ is Tensor else scalar(name, out)
     node = value._node
+    if node.value.__class__ is Batch:
+        ensure_live(node.value.level)
     dtype = node.value.dtype
     if node.value.shape or dtype.kind != "f":
         refuse(name, f, node.value.shape, dtype)

@@ -39,7 +39,9 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, explain:
         Operations find their batching rule by themselves; one that has none, or cannot use it here, runs once for each
         example, and what cannot be carried out for all at once in any way (a branch that depends on the values) makes
         ``f`` itself run once for each. The results are the same. Every combination with tapes, accumulators and
-        transforms works, inside ``f`` and around it.
+        transforms works, inside ``f`` and around it. What ``f`` does besides (writing into what was made outside it,
+        assigning to Variables, printing) happens once, once for each example, or once more than that; and ``f`` must
+        let the TypeError pass that a conversion of a batch raises (``float(x)``): it is the sign to start over.
 
     Example:
         >>> import numpy as np, dualtape as dt
