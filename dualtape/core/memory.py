@@ -19,6 +19,8 @@ SMALLEST = 2**16
 # All that is kept in reserve while derivatives are computed, and from then on; and the most blocks of one size.
 RESERVE, LASTING, ALIKE = 2**28, 2**26, 16
 
+PAGE = 2**12
+
 # Blocks by their size, the size used longest ago first.
 _reserve: dict[int, list[np.ndarray[Any, Any]]] = {}
 _lock = Lock()
@@ -81,9 +83,8 @@ def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     if not SMALLEST <= nbytes <= RESERVE // 2 or not _lock.acquire(blocking=False):
         return np.empty(shape, dtype)
     try:
-        # Rounded up by a sixteenth at most, so that arrays of n and of n - 1 elements can follow each other.
-        grain = nbytes.bit_length() - 5
-        size = -(-nbytes >> grain) << grain
+        # Rounded up to whole pages, so that arrays of n and of n - 1 elements can follow each other.
+        size = -(-nbytes // PAGE) * PAGE
         blocks = _reserve.pop(size, None) or []
         _reserve[size] = blocks
         for block, count in zip(blocks, references(blocks), strict=True):
