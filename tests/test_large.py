@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from measuring import bytes_at_most
 
 import dualtape as dt
 from dualtape.core import memory
@@ -42,7 +42,6 @@ def test_blocks_change_no_bit(f: Any, dtype: Any, monkeypatch: Any) -> None:
 
     found = both()
     monkeypatch.setattr("dualtape.core.elementwise.LARGE", 2**40)
-    monkeypatch.setattr("dualtape.core.blocks.LARGE", 2**40)
     for a, b in zip(found, both(), strict=True):
         assert a.dtype == b.dtype == dtype
         assert np.array_equal(a, b)
@@ -90,18 +89,6 @@ def test_results_in_memory_used_before_stay_as_they_are() -> None:
     for k in range(4):
         assert np.allclose(gradients[k].numpy(), k * np.cos(k * NUMBERS), rtol=1e-14)
         assert np.array_equal(matrices[k].numpy(), np.full((300, 300), 600.0 * k))
-
-
-def bytes_at_most(f: Callable[[], Any]) -> int:
-    """The peak of what ``f`` allocates."""
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        f()
-        return tracemalloc.get_traced_memory()[1] - before
-    finally:
-        tracemalloc.stop()
 
 
 def test_the_cotangent_of_a_broadcast_matrix_is_one_product() -> None:

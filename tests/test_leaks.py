@@ -6,31 +6,20 @@ takes ten times as long.
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from measuring import no_collector
 
 import dualtape as dt
 from dualtape.core import recorders
 
 TIMES = 1_000
 X = dt.constant(np.linspace(0.1, 0.9, 20))
-
-
-@contextmanager
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 # ------------------------------------------------------------------ functions with rules of their own

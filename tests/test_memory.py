@@ -7,25 +7,15 @@ import time
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from measuring import bytes_at_most, no_collector
 
 import dualtape as dt
 
 LONG = 200_000
-
-
-@contextmanager
-def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def chain(x: Any, n: int) -> Any:
@@ -44,19 +34,6 @@ def reverse(n: int) -> Any:
 
 def forward(n: int) -> Any:
     return dt.jvp(lambda x: chain(x, n), (0.5,), (1.0,))[1]
-
-
-def bytes_at_most(f: Callable[[], Any]) -> int:
-    """The peak of what ``f`` allocates."""
-    with no_collector():
-        tracemalloc.start()
-        try:
-            before = tracemalloc.get_traced_memory()[0]
-            tracemalloc.reset_peak()
-            f()
-            return tracemalloc.get_traced_memory()[1] - before
-        finally:
-            tracemalloc.stop()
 
 
 def test_a_long_chain_in_both_modes() -> None:

@@ -19,11 +19,9 @@ BLOCK, LARGE = 2**14, 2**16
 
 
 def blockwise(kept: tuple[Any, ...], c: Any) -> bool:
-    """Whether arrays are large, real, of one dtype and laid out alike, so that blocks of them belong together."""
+    """Whether arrays are real, of one dtype and laid out alike, so that blocks of them belong together."""
     return (
-        c.__class__ is np.ndarray
-        and c.size >= LARGE
-        and c.dtype.kind == "f"
+        c.dtype.kind == "f"
         and (c.flags.c_contiguous or c.size <= BLOCK * c.shape[0])
         and all([a.__class__ is np.ndarray and a.shape == c.shape and a.dtype == c.dtype for a in kept])
         and all([a.flags.c_contiguous for a in kept])

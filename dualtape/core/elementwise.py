@@ -75,7 +75,7 @@ def partial_pull(rule: Rule, singular: bool, chooses: bool, whole: bool) -> Rule
         if singular and cotangents.quiet is None:
             cotangents.hush()
         zeros_win = cotangents.masked or singular
-        if raw and not whole and blockwise(values := arrays(kept), g):
+        if raw and not whole and g.__class__ is ndarray and g.size >= LARGE and blockwise(values := arrays(kept), g):
             return product(g, rule, values, zeros_win)
         d = partial_of(rule, kept, raw)
         if raw or not (d.__class__ is Tensor or g.__class__ is Tensor):
@@ -168,7 +168,7 @@ class Side(Row):
                     return t * self.partial(kept.value)
             elif kept.__class__ in PLAIN:
                 return t * self.partial(kept)
-        large = raw and not self.whole and blockwise(arrays(kept), t)
+        large = raw and not self.whole and t.__class__ is ndarray and t.size >= LARGE and blockwise(arrays(kept), t)
         if self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
                 if large:
