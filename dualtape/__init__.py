@@ -10,14 +10,14 @@ from typing import Any
 
 import dualtape.ops  # noqa: F401  (fills the table)
 from dualtape import extend
-from dualtape.core.accumulator import ForwardAccumulator
-from dualtape.core.indexed_slices import IndexedSlices
+from dualtape.modes.accumulator import ForwardAccumulator
+from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.core.recorders import stop_recording
-from dualtape.core.spec import TensorSpec
-from dualtape.core.tape import GradientTape
+from dualtape.modes.spec import TensorSpec
+from dualtape.modes.tape import GradientTape
 from dualtape.core.tensor import Tensor, constant
-from dualtape.core.unconnected import UnconnectedGradients
-from dualtape.core.variable import Variable
+from dualtape.modes.unconnected import UnconnectedGradients
+from dualtape.modes.variable import Variable
 from dualtape.ops.control_flow import case, cond, switch_case, while_loop
 from dualtape.ops.creation import (
     arange,

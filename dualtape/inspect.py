@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import memory, recorders
+from dualtape.core import recorders
+from dualtape.memory import reserve as memory
 from dualtape.core.costs import Parts, Performed
 from dualtape.core.recorders import Recorder, Stack
-from dualtape.core.structure import flatten
+from dualtape.modes.structure import flatten
 from dualtape.core.table import Row, Work
-from dualtape.core.tape import GradientTape
+from dualtape.modes.tape import GradientTape
 from dualtape.core.tensor import Node, Operand, wrap
 from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dualtape.core.structure import flatten
+from dualtape.modes.structure import flatten
 from dualtape.core.tensor import operand
 from dualtape.transforms.calls import Bound
 from dualtape.transforms.products import jvp, vjp

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dualtape as dt
-from dualtape.core.batching import FUNCTIONS, OPEN, Batch, Level, NotBatched
-from dualtape.core.sweeps import MEMORY, chunk_size, rows
+from dualtape.batching.level import FUNCTIONS, OPEN, Batch, Level, NotBatched
+from dualtape.batching.sweeps import MEMORY, chunk_size, rows
 from dualtape.core.table import ROWS
 from dualtape.core.tensor import tensor
 

@@ -12,7 +12,7 @@ import pytest
 from measuring import bytes_at_most
 
 import dualtape as dt
-from dualtape.core import memory
+from dualtape.memory import reserve as memory
 from dualtape.inspect import release_memory
 
 SIZE = 2**17

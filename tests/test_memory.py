@@ -294,7 +294,7 @@ def test_a_checkpointed_chain_needs_the_memory_of_its_pieces() -> None:
 
 def test_copies_of_large_arrays_use_memory_again() -> None:
     """A copy nobody holds gives its memory to the next; one that is held, or seen through a view, never does."""
-    from dualtape.core.memory import copied
+    from dualtape.memory.reserve import copied
 
     a, b = np.zeros(20_000), np.ones(20_000)
     first = copied(a)

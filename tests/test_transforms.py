@@ -56,7 +56,7 @@ STRUCTURES = {
 
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_results_have_the_structure_of_the_arguments(name: str) -> None:
-    from dualtape.core.structure import flatten
+    from dualtape.modes.structure import flatten
 
     p = STRUCTURES[name]
     f = lambda p: sum(np.sum(v * v) for v in flatten(p)[0])  # noqa: E731

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.batching import NotBatched, finite
-from dualtape.core.memory import trim
+from dualtape.batching.level import NotBatched, finite
+from dualtape.memory.reserve import trim
 from dualtape.core.table import TABLE
 from dualtape.core.tensor import Tensor, raw
 

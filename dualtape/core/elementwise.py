@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import composed
-from dualtape.core.blocks import LARGE, blockwise, product
+from dualtape.batching.level import composed
+from dualtape.memory.blocks import LARGE, blockwise, product
 from dualtape.core.cotangents import fit, fitted, guarded, stretched
 from dualtape.core.recording import (
     NOTHING,

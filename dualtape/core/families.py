@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import retried
+from dualtape.batching.level import retried
 from dualtape.core.cotangents import cast_back
 from dualtape.core.elementwise import elementwise as elementwise
 from dualtape.core.recording import (

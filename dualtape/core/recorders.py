@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from dualtape.core.memory import trim
+from dualtape.memory.reserve import trim
 
 # What a closed recorder keeps as its entries: nothing is ever found in it, so nothing is ever recorded.
 CLOSED: dict[int, Any] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.batching import NotBatched, retried
+from dualtape.batching.level import NotBatched, retried
 from dualtape.core.recorders import STACK, is_tracked
 from dualtape.core.table import Row, add_row, register
 from dualtape.core.tensor import Node, Tensor, frozen, operand, tensor, wrap

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.memory import copied_once
+from dualtape.memory.reserve import copied_once
 from dualtape.core.table import ROWS, TABLE
 
 new = object.__new__

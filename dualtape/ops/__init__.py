@@ -1,7 +1,6 @@
 """Rows, by family. Importing this package fills the table, except the families that are loaded when first used."""
 
 from dualtape.ops import (
-    batches,
     control_flow,
     creation,
     elementwise,
@@ -16,7 +15,6 @@ from dualtape.ops import (
 )
 
 __all__ = [
-    "batches",
     "control_flow",
     "creation",
     "elementwise",

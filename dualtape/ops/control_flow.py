@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.recorders import stop_recording
-from dualtape.core.structure import map_structure
+from dualtape.modes.structure import map_structure
 from dualtape.core.tensor import Operand, constant, operand, raw
 
 

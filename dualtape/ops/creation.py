@@ -9,7 +9,7 @@ import numpy as np
 from dualtape.core.recording import fresh
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
-from dualtape.core.variable import Variable
+from dualtape.modes.variable import Variable
 
 
 def made(numpy_function: Any) -> Any:

@@ -10,8 +10,8 @@ from dualtape.core import costs
 from dualtape.core.families import linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, operand
-from dualtape.core.views import Kind, link_if_shared, read_only
-from dualtape.ops import batches
+from dualtape.ops.views import Kind, link_if_shared, read_only
+from dualtape.batching import functions as batches
 from dualtape.ops.indexing import as_tensor
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import NotBatched, some
+from dualtape.batching.level import NotBatched, some
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.cotangents import guarded

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import Batch, Level, each, is_batched, retried
+from dualtape.batching.level import Batch, Level, each, is_batched, retried
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
 from dualtape.core.table import register
 from dualtape.core.tensor import Tensor, raw
-from dualtape.ops import batches
+from dualtape.batching import functions as batches
 from dualtape.ops.linalg import count, inverse_or_nan, matrices, mH
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.cotangents import cast_back
 from dualtape.core.families import Linear
-from dualtape.core.indexed_slices import Slices
+from dualtape.modes.indexed_slices import Slices
 from dualtape.core.recording import fresh, publish, record
 from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
-from dualtape.core.variable import Variable
+from dualtape.modes.variable import Variable
 from dualtape.ops.indexing import getitem, scatter
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core import costs
-from dualtape.core.batching import every, some
+from dualtape.batching.level import every, some
 from dualtape.core.cotangents import guarded, unbroadcast
 from dualtape.core.families import general
 from dualtape.core.recorders import is_tracked

@@ -15,16 +15,16 @@ from weakref import ref
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.accumulator import TangentRecorder
-from dualtape.core.batching import MANY, Batch, carried_out, is_batched, retried, top
+from dualtape.modes.accumulator import TangentRecorder
+from dualtape.batching.level import MANY, Batch, carried_out, is_batched, retried, top
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import Linear, linear
 from dualtape.core.recorders import STACK
 from dualtape.core.recording import publish, record
 from dualtape.core.table import Row, register
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
-from dualtape.core.views import Kind, base_of, forget_dead, give, root, views_slot
-from dualtape.ops import batches
+from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
+from dualtape.batching import functions as batches
 
 stack_now = STACK.get
 ndarray = np.ndarray

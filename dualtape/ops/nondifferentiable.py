@@ -9,7 +9,7 @@ import numpy as np
 
 from dualtape.core.families import nondifferentiable as absent
 from dualtape.core.tensor import SCALARS, Operand, raw
-from dualtape.ops import batches
+from dualtape.batching import functions as batches
 
 # ------------------------------------------------------------------ rounding
 floor = absent(np.floor)

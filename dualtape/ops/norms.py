@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import some
+from dualtape.batching.level import some
 from dualtape.core.families import general, nondifferentiable
 from dualtape.core.table import Work, register
 from dualtape.core.tensor import operand, raw
-from dualtape.ops import batches
+from dualtape.batching import functions as batches
 from dualtape.ops.elementwise import direction, unit
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, inv, solve

@@ -11,7 +11,7 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear, linear
-from dualtape.core.memory import SMALLEST, room
+from dualtape.memory.reserve import SMALLEST, room
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand
 

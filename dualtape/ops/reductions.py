@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.batching import Batch, NotBatched, finite, retried, some
+from dualtape.batching.level import Batch, NotBatched, finite, retried, some
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
-from dualtape.ops import batches
+from dualtape.batching import functions as batches
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 

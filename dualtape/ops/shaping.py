@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.batching import Batch, carried_out, renewed
+from dualtape.batching.level import Batch, carried_out, renewed
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
-from dualtape.core.views import Kind, give, link_if_shared, read_only
-from dualtape.ops import batches
+from dualtape.ops.views import Kind, give, link_if_shared, read_only
+from dualtape.batching import functions as batches
 
 
 # ------------------------------------------------------------------ the same elements

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core.batching import every, some
+from dualtape.batching.level import every, some
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise, general
 from dualtape.core.table import Work, register

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import Batch, ensure_live
-from dualtape.core.memory import copied
+from dualtape.batching.level import Batch, ensure_live
+from dualtape.memory.reserve import copied
 from dualtape.core.recorders import STACK
-from dualtape.core.structure import Rebuild, flatten, is_leaf, map_structure
+from dualtape.modes.structure import Rebuild, flatten, is_leaf, map_structure
 from dualtape.core.table import TABLE
-from dualtape.core.tape import TapeRecorder
+from dualtape.modes.tape import TapeRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, operand, tensor, wrap
 
 FLOATING = "a derivative needs floating or complex numbers: write 3.0 for 3, or convert with astype(float)"

@@ -10,7 +10,7 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.recording import record
-from dualtape.core.structure import flatten
+from dualtape.modes.structure import flatten
 from dualtape.core.tensor import Tensor, operand, tensor, wrap
 from dualtape.transforms.arguments import ensure_callable, result
 from dualtape.transforms.calls import Call, connect, likes

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs, recorders
-from dualtape.core.batching import Batch
+from dualtape.batching.level import Batch
 from dualtape.core.cotangents import Cotangents, cast_back
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.recording import record
-from dualtape.core.structure import flatten
+from dualtape.modes.structure import flatten
 from dualtape.core.table import TABLE, Row
-from dualtape.core.tape import sweep
+from dualtape.modes.tape import sweep
 from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, raw, tensor, wrap
 from dualtape.transforms.arguments import recorded
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.batching import Batch, ensure_live
+from dualtape.batching.level import Batch, ensure_live
 from dualtape.core.cotangents import Cotangents
-from dualtape.core.tape import finished, sweep
+from dualtape.modes.tape import finished, sweep
 from dualtape.core.tensor import Tensor
 from dualtape.transforms.arguments import (
     Sources,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.structure import flatten
-from dualtape.core.sweeps import chunk_size, chunks, columns, rows, unit_seeds, walk
-from dualtape.core.tape import finished
+from dualtape.modes.structure import flatten
+from dualtape.batching.sweeps import chunk_size, chunks, columns, rows, unit_seeds, walk
+from dualtape.modes.tape import finished
 from dualtape.core.tensor import Tensor, raw, tensor
 from dualtape.transforms.arguments import Sources, ensure_callable, named, recorded, results, sources
 from dualtape.transforms.gradient import grad

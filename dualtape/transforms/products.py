@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.accumulator import TangentRecorder, attach, tangent_like
+from dualtape.modes.accumulator import TangentRecorder, attach, tangent_like
 from dualtape.core.cotangents import Cotangents, seed
-from dualtape.core.memory import trim
-from dualtape.core.structure import flatten, match_structure
-from dualtape.core.tape import finished, sweep
+from dualtape.memory.reserve import trim
+from dualtape.modes.structure import flatten, match_structure
+from dualtape.modes.tape import finished, sweep
 from dualtape.core.tensor import Node, Tensor, constant, new_id, operand, raw, tensor
 from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients

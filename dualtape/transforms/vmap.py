@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import Batch, Level, NotBatched, is_batched
-from dualtape.core.structure import flatten, is_leaf
+from dualtape.batching.level import Batch, Level, NotBatched, is_batched
+from dualtape.modes.structure import flatten, is_leaf
 from dualtape.core.tensor import Tensor, constant, operand, tensor
 from dualtape.transforms.arguments import ensure_callable, named, result
 

@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from dualtape.core.batching import Batch, bare
+from dualtape.batching.level import Batch, bare
 from dualtape.core.tensor import Tensor
 
 

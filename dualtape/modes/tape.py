@@ -13,15 +13,15 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import OPEN, Batch, NotBatched, ensure_live, is_outside
+from dualtape.batching.level import OPEN, Batch, NotBatched, ensure_live, is_outside
 from dualtape.core.cotangents import Cotangents, seed
-from dualtape.core.indexed_slices import IndexedSlices, Slices, followed
+from dualtape.modes.indexed_slices import IndexedSlices, Slices, followed
 from dualtape.core.recorders import Recorder
-from dualtape.core.structure import flatten, is_leaf, match_structure
+from dualtape.modes.structure import flatten, is_leaf, match_structure
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, tensor
-from dualtape.core.unconnected import UnconnectedGradients, wants_zero
-from dualtape.core.variable import READ, Variable
+from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
+from dualtape.modes.variable import READ, Variable
 
 Entries = dict[int, Any]
 
@@ -287,7 +287,7 @@ class GradientTape:
             Tensor([[2., 0.],
                     [0., 4.]])
         """
-        from dualtape.core.jacobians import jacobian
+        from dualtape.modes.jacobians import jacobian
 
         zero = wants_zero(unconnected_gradients)
         return jacobian(self, target, sources, zero, not experimental_use_pfor, chunk)
@@ -333,7 +333,7 @@ class GradientTape:
                     [[6., 0.],
                      [0., 8.]]])
         """
-        from dualtape.core.jacobians import batch_jacobian
+        from dualtape.modes.jacobians import batch_jacobian
 
         wants_zero(unconnected_gradients)
         return batch_jacobian(self, target, source, not experimental_use_pfor, chunk)
@@ -384,7 +384,7 @@ class GradientTape:
             A sentence naming the operation, and the source line, that cut the path. A tape that is not persistent
             can be asked before ``gradient``, which lets go of what it recorded.
         """
-        from dualtape.core.explain import why
+        from dualtape.modes.explain import why
 
         return why(self._entries, self._cuts, self._spent and not self._persistent, target, source)
 
@@ -468,7 +468,7 @@ def sweep(
     """
     raw = not recorders.live()
     if OPEN[0]:  # some value may be a Batch
-        from dualtape.core.sweeps import sweep_batches
+        from dualtape.batching.sweeps import sweep_batches
 
         return sweep_batches(entries, cotangents, sources, consume, all_watched, raw)
     needed = None if all_watched else dependants(entries, sources)

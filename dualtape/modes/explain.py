@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dualtape.core.indexed_slices import IndexedSlices, followed
+from dualtape.modes.indexed_slices import IndexedSlices, followed
 from dualtape.core.tensor import Operand, Tensor
 
 
@@ -45,6 +45,6 @@ def said(cuts: list[Any], reached: set[int]) -> str:
 
 def downstream(entries: dict[int, Any], start: set[int]) -> set[int]:
     """Everything recorded that depends on ``start``."""
-    from dualtape.core.tape import dependants
+    from dualtape.modes.tape import dependants
 
     return dependants(entries, start)

@@ -1,7 +1,7 @@
 """Batch: many examples of one array as a value, which knows of the batch so that no rule can mistake it for an axis.
 
 A Batch reports the shape of one example. NumPy's functions, the operators and the array methods find through NumPy's
-protocols the rule that carries them out on all examples at once (``FUNCTIONS``, filled by ``dualtape.ops.batches``; it
+protocols the rule that carries them out on all examples at once (``FUNCTIONS``, filled by ``dualtape.batching.functions``; it
 is the ``batch`` column of the rows whose kernels call them). What has no rule runs once for each example, and is noted.
 
 Length: a value that stands for an array has to answer for all that an array has.
@@ -21,7 +21,7 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core import tensor as core_tensor
-from dualtape.core.memory import SMALLEST, room, trim
+from dualtape.memory.reserve import SMALLEST, room, trim
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.table import ROWS
 from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap

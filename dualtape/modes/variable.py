@@ -12,7 +12,7 @@ import numpy as np
 
 from dualtape.core.costs import Parts
 from dualtape.core.families import Linear
-from dualtape.core.indexed_slices import IndexedSlices
+from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.core.recorders import STACK
 from dualtape.core.recording import NOTHING
 from dualtape.core.table import Work

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.cotangents import guarded
-from dualtape.core.memory import room
+from dualtape.memory.reserve import room
 
 # Elements of a block, and of an array that is worth being cut up.
 BLOCK, LARGE = 2**14, 2**16

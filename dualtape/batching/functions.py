@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.batching import (
+from dualtape.batching.level import (
     FUNCTIONS,
     MANY,
     Batch,
@@ -28,7 +28,7 @@ from dualtape.core.batching import (
     shifted,
     ufunc_call,
 )
-from dualtape.core.memory import SMALLEST, room
+from dualtape.memory.reserve import SMALLEST, room
 from dualtape.core.tensor import Tensor, raw
 
 Rule = Callable[..., Any]

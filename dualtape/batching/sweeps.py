@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.accumulator import TangentRecorder
-from dualtape.core.batching import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
+from dualtape.modes.accumulator import TangentRecorder
+from dualtape.batching.level import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.recorders import STACK, Stack
 from dualtape.core.table import Row
-from dualtape.core.tape import Entries, dependants, drained, kept_bytes, sweep
+from dualtape.modes.tape import Entries, dependants, drained, kept_bytes, sweep
 from dualtape.core.tensor import Node, Tensor, tensor
 
 # What the cotangents or tangents of one chunk may take, roughly, in bytes.

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core.batching import Batch, ensure_live
-from dualtape.core.structure import flatten
-from dualtape.core.sweeps import chunk_size, chunks, rows, unit_seeds
-from dualtape.core.tape import finished
+from dualtape.batching.level import Batch, ensure_live
+from dualtape.modes.structure import flatten
+from dualtape.batching.sweeps import chunk_size, chunks, rows, unit_seeds
+from dualtape.modes.tape import finished
 from dualtape.core.tensor import Operand, Tensor, constant, operand
 
 if TYPE_CHECKING:
-    from dualtape.core.tape import GradientTape
+    from dualtape.modes.tape import GradientTape
 
 
 def target_of(what: str, target: Any) -> Tensor:

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.batching import Batch, Level, NotBatched, is_outside
-from dualtape.core.indexed_slices import IndexedSlices
-from dualtape.core.memory import copied
+from dualtape.batching.level import Batch, Level, NotBatched, is_outside
+from dualtape.modes.indexed_slices import IndexedSlices
+from dualtape.memory.reserve import copied
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.structure import flatten, match_structure
+from dualtape.modes.structure import flatten, match_structure
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, Tensor, constant, new_id, tensor
-from dualtape.core.unconnected import UnconnectedGradients, wants_zero
+from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
 
 
 class TangentRecorder(Recorder):
@@ -178,7 +178,7 @@ class ForwardAccumulator:
         if self._recorder is not None:
             raise ValueError("this accumulator is already recording; leave it before entering it again")
         if self._batch and self._level is not None:
-            from dualtape.core.sweeps import BatchRecorder
+            from dualtape.batching.sweeps import BatchRecorder
 
             self._recorder = BatchRecorder(self._key, self._level)
         else:
@@ -220,7 +220,7 @@ class ForwardAccumulator:
             shape = np.shape(x) if not self._batch or self._level is None else (self._level.size, *np.shape(x))
             return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None
         if self._level is not None:
-            from dualtape.core.sweeps import unpacked
+            from dualtape.batching.sweeps import unpacked
 
             t = unpacked(self._level, t)
         return t if t.__class__ is Tensor else tensor(t)

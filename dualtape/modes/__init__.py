@@ -1,0 +1,1 @@
+"""What users record with: tapes, accumulators, Variables, and what they take and return. Readers of the core's table."""
