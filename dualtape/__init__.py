@@ -10,12 +10,12 @@ from typing import Any
 
 import dualtape.ops  # noqa: F401  (fills the table)
 from dualtape import extend
+from dualtape.core.recorders import stop_recording
+from dualtape.core.tensor import Tensor, constant
 from dualtape.modes.accumulator import ForwardAccumulator
 from dualtape.modes.indexed_slices import IndexedSlices
-from dualtape.core.recorders import stop_recording
 from dualtape.modes.spec import TensorSpec
 from dualtape.modes.tape import GradientTape
-from dualtape.core.tensor import Tensor, constant
 from dualtape.modes.unconnected import UnconnectedGradients
 from dualtape.modes.variable import Variable
 from dualtape.ops.control_flow import case, cond, switch_case, while_loop

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs, recorders
-from dualtape.core.cotangents import cast_back
-from dualtape.core.elementwise import Binary, Side, partial_pull
-from dualtape.core.families import General, Linear
-from dualtape.core.recording import OPERANDS, publish, reads, several_call
-from dualtape.core.table import ROWS, TABLE, Row
-from dualtape.core.tensor import Operand, Tensor, load_late_families, operand, read_only
+from dualtape.core.calls import call_of_many
+from dualtape.core.elementwise import Partial, elementwise_row
+from dualtape.core.families import COMPOSITE, OF_OPERAND, OF_RESULTS, Linear, Ruled
+from dualtape.core.lookup import ROWS, TABLE, load_late_families
+from dualtape.core.table import OPERANDS, Row, publish, reads
+from dualtape.core.tensor import Operand, Tensor, operand, read_only
 
 # What rules read that is no keyword of the kernel.
-RESERVED = (*OPERANDS, "out", "shape", "dtype", "out_shape", "out_dtype")
+RESERVED = (*OPERANDS, "out", *OF_OPERAND, *OF_RESULTS)
 
 # The rows registered here, each with the module and the name of its kernel if these tell it from all others.
 OWN: dict[str, tuple[Row, tuple[str, str] | None]] = {}
@@ -133,22 +133,25 @@ def operation(
         for what, each in (("jvp", jvps), ("vjp", vjps)):
             for k, rule in enumerate(each):
                 form.ensure_known(rule, f"{what} of operand {k}")
-        row = Checked(label, Kernel(label, kernel, outputs), jvps, vjps, outputs, False)
-        row.form = form
-        row.work = work or costs.composite(costs.Work(nonlinear=2), costs.Work(nonlinear=2), costs.Work(mults=1))
+        if len(jvps) != len(vjps):
+            raise ValueError(
+                f"operation {label!r}: {len(jvps)} forward and {len(vjps)} reverse rules; each operand needs both"
+            )
+        edges: list[Any] = [checked(form, k, outputs, j, v) for k, (j, v) in enumerate(zip(jvps, vjps, strict=True))]
+        work = work or COMPOSITE["work"]
+        row = Row(label, Kernel(label, kernel, outputs), edges, kind="general", outputs=outputs, work=work)
     elif outputs != 1:
         raise ValueError(f"operation {label!r}: several results need jvp and vjp")
     elif transpose is not None:
         form = Parameters(label, kernel, 1)
-        row = Linear(label, Kernel(label, kernel, 1), checked_transpose(form, transpose), False)
-        row.work = work or costs.moves
+        edges = [Linear(checked_transpose(form, transpose))]
+        row = Row(label, Kernel(label, kernel, 1), edges, kind="linear", work=work or costs.moves)
     else:
         each = list(partials) if isinstance(partials, (tuple, list)) else [partials]
         form = Parameters(label, kernel, len(each))
         row = elementwise(form, Kernel(label, kernel, 1, elementwise=True), each, singular)
-        row.work = work or costs.elementwise(len(each), nonlinear=1)
-        row.pattern = "elementwise"
-    apply = several_call(row, row.kernel)
+        row.work = work or row.work
+    apply = call_of_many(row)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         operands, params = form.bound(args, kwargs)
@@ -172,17 +175,17 @@ def enter(
     """Publish a row, in place of an earlier one of the name where that is meant."""
     if row.name not in ROWS:
         load_late_families(row.name)  # a name that a family has which is loaded when first used would keep it out then
-    old = ROWS.get(row.name)
+    old: Any = ROWS.get(row.name)
     keys: list[Any] = []
     if old is not None:
         mine, known = OWN.get(row.name, (None, None))
-        if mine is not old:
+        if mine is None or mine is not old:
             raise ValueError(f"there is already a row named {row.name!r}, of dualtape's own: choose another name=")
         if not (replace or (source is not None and source == known)):
             raise ValueError(
                 f"there is already a row named {row.name!r}: choose another name=, or say replace=True if it is to go"
             )
-        keys = [key for key, answer in TABLE.items() if answer is old.call]
+        keys = [key for key, answer in TABLE.items() if answer is mine.call]
         del ROWS[row.name]
         for key in keys:
             del TABLE[key]
@@ -375,55 +378,29 @@ def tangent(found: Any, like: tuple[Any, Any], given: tuple[int, ...], rule: str
     raise ValueError(f"{rule} returned shape {t.shape}, but the result has shape {shape}, which a tangent must have")
 
 
-class Checked(General):
-    """A general row whose rules are checked. Entry: as there, and at the end shape and dtype of each result."""
+def checked(form: Parameters, k: int, outputs: int, jvp: Any, vjp: Any) -> Ruled:
+    """The edge of operand ``k``, with rules that cannot write into what they are given, and are checked."""
+    of_operand = f"of {form.labels[k]}"
 
-    __slots__ = ("form",)
+    def back(g: Any, shape: tuple[int, ...], *read: Any) -> Any:
+        given = tuple([read_only(c) for c in g]) if outputs > 1 else read_only(g)  # others may hold it
+        return cotangent(vjp(given, *read), shape, f"{form.name}: the vjp {of_operand}")
 
-    form: Parameters
+    def forward(t: Any, results: Any, *read: Any) -> Any:
+        name = f"{form.name}: the jvp {of_operand}"
+        found = jvp(read_only(t), *read)
+        if outputs == 1:
+            found = (array_of(found, name),)
+        elif not isinstance(found, (tuple, list)) or len(found) != outputs:
+            got = f"{len(found)} tangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+            raise ValueError(f"{name} returned {got}; expected is a tuple, one for each of {outputs} results")
+        total: list[Any] = [None] * outputs
+        for j, (part, like) in enumerate(zip(found, results, strict=True)):
+            if part is not None and like[1].kind in "fc":
+                total[j] = tangent(part, like, t.shape, name if outputs == 1 else f"{name} (result {j})")
+        return tuple(total) if outputs > 1 else total[0]
 
-    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
-        likes = tuple([(out.value.shape, out.value.dtype) for out in outs])
-        return (*super().entry(ids, operands, outs, params), likes)
-
-    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, ids, out_ids, _, likes, _, _ = entry
-        if out_ids is not None:
-            g = (g, *(cotangents.pop(i, None) for i in out_ids[1:]))
-            if all(c is None for c in g):
-                return
-            g = tuple([read_only(c) for c in g])
-        else:
-            g = read_only(g)  # others may hold it
-        for k, i in enumerate(ids):
-            if i:
-                rule, names = self.vjps[k]
-                shape, dtype = likes[k]
-                found = rule(g, *self.arguments(names, k, entry[:-1], raw))
-                c = cotangent(found, shape, f"{self.name}: the vjp of {self.form.labels[k]}")
-                cotangents.add(i, cast_back(c, dtype))
-
-    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        likes = entry[-1]
-        total: list[Any] = [None] * len(likes)
-        for k, t in enumerate(tangents):
-            if t is None or not entry[1][k]:
-                continue
-            rule, names = self.jvps[k]
-            name = f"{self.name}: the jvp of {self.form.labels[k]}"
-            found = rule(read_only(t), *self.arguments(names, k, entry[:-1], raw))
-            if self.outputs == 1:
-                found = (found,)
-                if found[0] is None:
-                    array_of(None, name)
-            elif not isinstance(found, (tuple, list)) or len(found) != self.outputs:
-                got = f"{len(found)} tangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
-                raise ValueError(f"{name} returned {got}; expected is a tuple, one for each of {self.outputs} results")
-            for j, (part, like) in enumerate(zip(found, likes, strict=True)):
-                if part is not None and like[1].kind in "fc":
-                    part = tangent(part, like, t.shape, name if self.outputs == 1 else f"{name} (result {j})")
-                    total[j] = part if total[j] is None else total[j] + part
-        return tuple(total) if self.outputs > 1 else total[0]
+    return Ruled(forward, ("results", *reads(jvp)[1:]), back, ("shape", *reads(vjp)[1:]))
 
 
 def checked_transpose(form: Parameters, transpose: Any) -> Any:
@@ -454,17 +431,11 @@ def elementwise(form: Parameters, kernel: Kernel, partials: list[Any], singular:
             raise TypeError(f"operation {name!r}: a partial is a number or a function, not a {type(partial).__name__}")
     if len(partials) not in (1, 2):
         raise ValueError(f"operation {name!r}: one or two partials, got {len(partials)}; for others give jvp and vjp")
-    if len(partials) == 1:
-        row: Any = Side(name, kernel, partials[0], 1, singular, False)
-        sides = (row,)
-    else:
-        row = Binary(name, kernel, partials, singular, False)
-        sides = row.sides
-    for k, side in enumerate(sides):
-        if callable(side.partial):
-            side.partial = checked_partial(side.partial, f"{name}: the partial by {form.labels[k]}")
-            side.whole = True  # it may hold arrays of its own, or look at the whole
-            side.pull = partial_pull(side.partial, singular, False, True)
+    row = elementwise_row(name, kernel, partials, singular, False)
+    for k, edge in enumerate(row.edges):
+        if isinstance(edge, Partial):
+            edge.partial = checked_partial(edge.partial, f"{name}: the partial by {form.labels[k]}")
+            edge.whole = True  # it may hold arrays of its own, or look at the whole
     return row
 
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.memory import reserve as memory
-from dualtape.core.costs import Parts, Performed
+from dualtape.core.costs import Parts, Performed, Work
 from dualtape.core.recorders import Recorder, Stack
-from dualtape.modes.structure import flatten
-from dualtape.core.table import Row, Work
-from dualtape.modes.tape import GradientTape
+from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, wrap
+from dualtape.memory import reserve as memory
+from dualtape.modes.structure import flatten
+from dualtape.modes.tape import GradientTape
 from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp
 
@@ -70,7 +70,7 @@ class Watcher(Recorder):
     def tracks(self, node: Node) -> bool:
         return self.live and node.id in self.known
 
-    def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+    def see(self, row: Row, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         if any([a.__class__ is Node and a.id in self.known for a in operands]):
             self.keep(row, operands, outs, params, self)
 

@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dualtape.modes.structure import flatten
 from dualtape.core.tensor import operand
+from dualtape.modes.structure import flatten
 from dualtape.transforms.calls import Bound
 from dualtape.transforms.products import jvp, vjp
 

@@ -14,7 +14,7 @@ import numpy as np
 from caseform import AnyCase, absent, case, special
 
 import dualtape
-from dualtape.core.table import ROWS
+from dualtape.core.lookup import ROWS
 
 RNG = np.random.default_rng(20)
 inf, nan = np.inf, np.nan

@@ -9,7 +9,7 @@ from caseform import AnyCase, absent, case, special
 
 import dualtape
 import dualtape.linalg
-from dualtape.core.table import ROWS
+from dualtape.core.lookup import ROWS
 from dualtape.ops import factorisations
 
 L = np.linalg

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dualtape as dt
-from dualtape.batching.level import FUNCTIONS, OPEN, Batch, Level, NotBatched
+from dualtape.batching.level import FUNCTIONS, Batch, Level, NotBatched
 from dualtape.batching.sweeps import MEMORY, chunk_size, rows
-from dualtape.core.table import ROWS
+from dualtape.core.lookup import ROWS
+from dualtape.core.standin import OPEN
 from dualtape.core.tensor import tensor
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

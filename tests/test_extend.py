@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import dualtape as dt
-from dualtape.core.table import ROWS, TABLE
-from dualtape.core.tensor import load_late_families
+from dualtape.core.lookup import ROWS, TABLE, load_late_families
 from dualtape.extend import operation
 from dualtape.testing import check_grads
 
@@ -307,7 +306,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a rule that reads what there is not": (
         lambda: operation(lambda x: x, name="k", jvp=lambda t, foo: t, vjp=lambda g: g),
         ValueError,
-        "'k': the jvp of operand 0 reads 'foo', which is neither of x, out, shape, dtype, out_shape, out_dtype nor a "
+        "'k': the jvp of operand 0 reads 'foo', which is neither of x, out, shape, dtype, out_shape, out_dtype, results nor a "
         "keyword",
     ),
     "a reverse rule that reads a second operand": (

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import dualtape as dt
-from dualtape.core.table import TABLE
+from dualtape.core.lookup import TABLE
 from dualtape.extend import operation
 
 WORDS = {n: ["".join(word) for word in itertools.product("fr", repeat=n)] for n in (1, 2, 3)}

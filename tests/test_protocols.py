@@ -16,7 +16,7 @@ import pytest
 
 import dualtape as dt
 from dualtape.core import recorders
-from dualtape.core.tensor import lookup
+from dualtape.core.lookup import lookup
 from dualtape.testing import check_grads
 
 A = np.array

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import dualtape as dt
-from dualtape.core.table import ROWS, TABLE
-from dualtape.core.tensor import load_late_families
+from dualtape.core.lookup import ROWS, TABLE, load_late_families
 from dualtape.extend import operation
 from dualtape.testing import check_grads, check_rule, numerical_jvp
 

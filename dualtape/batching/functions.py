@@ -28,8 +28,8 @@ from dualtape.batching.level import (
     shifted,
     ufunc_call,
 )
+from dualtape.core.tensor import raw
 from dualtape.memory.reserve import SMALLEST, room
-from dualtape.core.tensor import Tensor, raw
 
 Rule = Callable[..., Any]
 
@@ -530,79 +530,13 @@ def dot(level: Level, x: Any, y: Any, out: Any = None) -> Any:
     return matmul(level, x, y)
 
 
-def shifting(row: Any) -> Rule:
+def shifting(row: Callable[[], Any]) -> Rule:
     """The batch column of a reduction whose kernel is composed of several functions: the row itself, one axis on."""
 
     def batch(level: Level, x: Any, axis: Any, **params: Any) -> Any:
-        return Batch(level, performed(row, only(level, x), axis=shifted(axis, x.ndim), **params))
+        return Batch(level, performed(row(), only(level, x), axis=shifted(axis, x.ndim), **params))
 
     return batch
-
-
-# ------------------------------------------------------------------ adjoint helpers, which no NumPy function stands for
-def spread(level: Level, g: Any, to: tuple[int, ...], axis: Any) -> Any:
-    """What was reduced over axes, spread out again."""
-    kept = tuple([1 if axis is None or k in axis else n for k, n in enumerate(to)])
-    p = g.physical
-    return Batch(level, np.broadcast_to(p.reshape((p.shape[0], *kept)), (p.shape[0], *to)))
-
-
-def cast(level: Level, x: Any, dtype: Any) -> Any:
-    return Batch(level, x.physical.astype(dtype))
-
-
-def scatter(level: Level, g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
-    """What was read by an index, put at its place in zeros."""
-    p = whole(level, g)
-    out = np.zeros((level.size, *to), p.dtype)
-    key, p = placed(level, p, index, len(to))
-    if p.__class__ is not np.ndarray:
-        from dualtape.ops.indexing import scatter as recorded
-
-        return Batch(level, recorded(p, index=key, basic=basic, to=out.shape))
-    if basic:
-        out[key] = p
-    else:
-        np.add.at(out, key, p)
-    return Batch(level, out)
-
-
-def plant(level: Level, g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:
-    """A diagonal of zeros."""
-    from dualtape.ops.diagonals import planted
-
-    p = only(level, g)
-    return Batch(level, planted(p, to=(p.shape[0], *to), offset=offset, axes=shifted(axes, len(to))))
-
-
-def assign(level: Level, x: Any, v: Any, index: Any, basic: bool = True, alone: bool = False) -> Any:
-    """x with x[index] replaced by v."""
-    p = whole(level, x)
-    written = np.empty(rank_shape(level, x, index))
-    q = held(level, v)
-    if is_batched(level, v):
-        q = q.reshape((q.shape[0], *(1,) * (written.ndim - v.ndim), *q.shape[1:]))
-        q = np.broadcast_to(q, (q.shape[0], *written.shape))
-    else:
-        q = np.broadcast_to(q, (level.size, *written.shape))
-    key, q = placed(level, q, index, rank(x))
-    if p.__class__ is Tensor or q.__class__ is Tensor:
-        from dualtape.ops.indexing import replaced
-
-        return Batch(level, replaced(p, q, {"index": key, "basic": basic}))
-    if isinstance(p, Batch) or isinstance(q, Batch):
-        from dualtape.ops.indexing import assigned
-
-        return Batch(level, assigned(p, q, key))
-    p = np.array(p)
-    p[key] = q
-    return Batch(level, p)
-
-
-def rank_shape(level: Level, x: Any, index: Any) -> tuple[int, ...]:
-    """The shape of x[index] for one example."""
-    y: Any = getitem(level, Batch(level, np.broadcast_to(np.zeros(()), (level.size, *np.shape(x)))), index)
-    return y.shape  # type: ignore[no-any-return]
 
 
 enter(lambda level, x, index: getitem(level, x, index), operator.getitem, many=True)

@@ -1,8 +1,8 @@
 """Batch: many examples of one array as a value, which knows of the batch so that no rule can mistake it for an axis.
 
 A Batch reports the shape of one example. NumPy's functions, the operators and the array methods find through NumPy's
-protocols the rule that carries them out on all examples at once (``FUNCTIONS``, filled by ``dualtape.batching.functions``; it
-is the ``batch`` column of the rows whose kernels call them). What has no rule runs once for each example, and is noted.
+protocols the rule that carries them out on all examples at once (``FUNCTIONS``, filled by ``batching.functions``; it is
+the ``batch`` column of the rows whose kernels call them). What has no rule runs once for each example, and is noted.
 
 Length: a value that stands for an array has to answer for all that an array has.
 """
@@ -13,26 +13,23 @@ import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from math import isfinite
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core import tensor as core_tensor
-from dualtape.memory.reserve import SMALLEST, room, trim
+from dualtape.core.calls import record
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.table import ROWS
-from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
+from dualtape.core.standin import OPEN, Refused, Standin, every, finite, some
+from dualtape.core.tensor import Node, Operand, Tensor, among, tensor, wrap
+from dualtape.memory.reserve import SMALLEST, room, trim
 
 new_number = count(1).__next__
 ndarray = np.ndarray
 
 # Rules by NumPy function and ufunc: rule(level, *args, **kwargs), of which some are Batches of that level.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-# How many levels are open: sweeps look for Batches only if there are any.
-OPEN = [0]
 _lock = Lock()
 
 
@@ -44,7 +41,7 @@ def count_open(more: int) -> None:
         trim()
 
 
-class NotBatched(TypeError):
+class NotBatched(Refused):
     """What was asked of a Batch can only be answered for one example at a time."""
 
 
@@ -103,22 +100,11 @@ class Level:
             yield
 
 
-def is_outside(recorder: Any, value: Any) -> bool:
-    """Whether ``value`` is a Batch and ``recorder`` one of those around it, which know nothing of single examples."""
-    while isinstance(value, Batch):
-        marker = value.level.marker
-        if marker is not None and marker.stands_for(recorder):
-            return True
-        value = bare(value.physical)
-    return False
-
-
-class Batch:
+class Batch(Standin):
     """Examples along the first axis of ``physical``, which is an ndarray, a Tensor or a Batch of an outer level."""
 
     __slots__ = ("level", "physical")
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]  # == is elementwise
 
     def __init__(self, level: Level, physical: Any) -> None:
         self.level = level
@@ -203,14 +189,40 @@ class Batch:
     def tolist(self) -> Any:
         raise self._refuse("tolist()")
 
-    def _detached(self) -> Batch:
-        """The same values, followed by nobody."""
-        physical = bare(self.physical)
-        return Batch(self.level, physical._detached() if physical.__class__ is Batch else physical)
+    # ---- what a stand-in answers
+    @property
+    def number(self) -> int:  # type: ignore[override]
+        return self.level.number
 
-    def _as_tensor(self) -> Tensor:
-        """What operations work on."""
-        return tensor(self)
+    def detached(self) -> Batch:
+        physical = bare(self.physical)
+        return Batch(self.level, physical.detached() if physical.__class__ is Batch else physical)
+
+    def ensure_live(self) -> None:
+        ensure_live(self.level)
+
+    def memory(self) -> Any:  # as its examples lie in memory, so do they all
+        value = bare(self.physical)
+        return value.memory() if isinstance(value, Batch) else value
+
+    def is_inside(self, recorder: Any) -> bool:
+        marker = self.level.marker
+        if marker is not None and marker.stands_for(recorder):
+            return True
+        value = bare(self.physical)
+        return isinstance(value, Batch) and value.is_inside(recorder)
+
+    def some(self) -> bool:
+        return some(bare(self.physical))
+
+    def every(self) -> bool:
+        return every(bare(self.physical))
+
+    def finite(self) -> bool:
+        return finite(bare(self.physical))
+
+    def through(self, row: Any, operands: Any, params: dict[str, Any]) -> Any:
+        return retried(self.level, row, operands, params)
 
     # ---- NumPy's protocols
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -291,8 +303,6 @@ class Batch:
         def __getattr__(self, name: str) -> Any: ...
 
 
-core_tensor.BATCH = Batch
-
 
 class Free(Batch):
     """An operand without batch that the recorders around a level follow, on its way through a kernel."""
@@ -302,12 +312,6 @@ class Free(Batch):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.physical.shape  # type: ignore[no-any-return]
-
-
-def renewed(level: Level, x: Any) -> Batch:
-    """The rule of the identity, which gives a Tensor an identity of its own."""
-    p = x.physical
-    return Batch(level, ROWS["identity"].call(p) if p.__class__ is Tensor else p)
 
 
 def converted(level: Level, x: Any, dtype: Any) -> Batch:
@@ -330,28 +334,10 @@ def bare(value: Any) -> Any:
     return value._node.value if value.__class__ is Tensor else value
 
 
-def finite(value: Any) -> bool:
-    """Whether all examples are finite throughout."""
-    while isinstance(value, Batch):
-        value = bare(value.physical)
-    return isfinite(np.vdot(value, value).real) or bool(np.isfinite(value).all())
-
-
-def top(values: Any, best: Level | None = None) -> Level | None:
-    """The innermost level among the Batches in nested sequences, dicts, Nodes and Tensors."""
-    for a in values:
-        if a.__class__ is Tensor:
-            a = a._node.value
-        elif a.__class__ is Node:
-            a = a.value
-        if isinstance(a, Batch):
-            if best is None or a.level.number > best.number:
-                best = a.level
-        elif isinstance(a, (tuple, list)):
-            best = top(a, best)
-        elif a.__class__ is dict:
-            best = top(a.values(), best)
-    return best
+def top(values: Any) -> Level | None:
+    """The innermost level among the Batches in nested sequences, dicts, nodes and Tensors."""
+    batch = among(values)
+    return None if batch is None else batch.level
 
 
 def ensure_live(level: Level) -> None:
@@ -362,9 +348,7 @@ def ensure_live(level: Level) -> None:
 
 def carried_out(rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], function: Any) -> Any:
     """A function of Batches by its rule, seen by the recorders around their level; once for each if the rule cannot."""
-    level = top(args)
-    level = top(kwargs.values(), level) if kwargs else level
-    assert level is not None
+    level = among((args, kwargs)).level
     ensure_live(level)
     of_method = rule in UFUNC_RULES
     with level.outside():
@@ -401,20 +385,6 @@ def freed(value: Any) -> Any:
 # ------------------------------------------------------------------ one example at a time
 # What changes its argument would change it once for each example.
 WRITING = {np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis}
-
-
-def some(mask: Any) -> bool:
-    """Whether a mask holds anywhere: of a Batch, in any example. For formulas that give the same with and without."""
-    while isinstance(mask, Batch):
-        mask = bare(mask.physical)
-    return bool(np.any(mask))
-
-
-def every(mask: Any) -> bool:
-    """Whether a mask holds everywhere: of a Batch, in every example."""
-    while isinstance(mask, Batch):
-        mask = bare(mask.physical)
-    return bool(np.all(mask))
 
 
 def each(level: Level, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -472,61 +442,31 @@ def stacked(level: Level, found: list[Any]) -> Any:
     return Batch(level, np.stack([y if hasattr(y, "dtype") else np.asarray(y) for y in found]))
 
 
-def retried(row: Any, kernel: Callable[..., Any], values: Any, params: dict[str, Any], error: Exception) -> Any:
-    """The result of a kernel that failed on Batches: by the row's ``batch`` column, else once for each example."""
-    level = top(values)
-    level = top(params.values(), level) if params else level
-    if level is None:
-        try:
-            raise error
-        finally:
-            del error  # or the error and this frame would hold each other
+def retried(level: Level, row: Any, values: Any, params: dict[str, Any]) -> Any:
+    """The result of a kernel that cannot be gone through: by the row's ``batch`` column, else once for each example."""
     with level.outside():
         if row.batch is not None:
             return row.batch(level, *values, **params)
+        if row.kind == "elementwise":  # the row itself on aligned operands
+            physical = aligned(level, values)
+            if any([a.__class__ is Tensor for a in physical]):
+                return Batch(level, row.call(*physical))
+            try:
+                return Batch(level, row.kernel(*physical))
+            except NotBatched:
+                pass
         level.note(row.name)
         found = []
         for k in range(level.size):
             args = sliced(level, values, k)
-            followed = any([a.__class__ is Tensor for a in (args if isinstance(args, (tuple, list)) else ())])
-            found.append((row.call if followed else kernel)(*args, **sliced(level, params, k)))
+            followed = any([a.__class__ is Tensor for a in args])
+            found.append((row.call if followed else row.kernel)(*args, **sliced(level, params, k)))
         return stacked(level, found)
 
 
 def performed(row: Any, *physical: Any, **params: Any) -> Any:
     """A row carried out on arrays, Tensors or Batches of outer levels."""
-    if any([a.__class__ is Tensor for a in physical]):
-        return row.call(*physical, **params)
-    try:
-        return row.kernel(*physical, **params)
-    except Exception as error:
-        return retried(row, row.kernel, physical, params, error)
-
-
-def composed(row: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """An elementwise kernel that is a Python function: Batches go around it, to the row's batch column.
-
-    That is the row itself on aligned operands. What the kernel is composed of is not what recorders are to see.
-    """
-
-    def call(*xs: Any) -> Any:
-        try:
-            return kernel(*xs)
-        except Exception as error:
-            return retried(row, kernel, xs, {}, error)
-
-    def batch(level: Level, *xs: Any) -> Any:
-        physical = aligned(level, xs)
-        if any([a.__class__ is Tensor for a in physical]):
-            return Batch(level, row.call(*physical))
-        try:
-            return Batch(level, kernel(*physical))
-        except NotBatched:
-            level.note(row.name)
-            return stacked(level, [kernel(*sliced(level, xs, k)) for k in range(level.size)])
-
-    row.batch = batch
-    return call
+    return (row.call if any([a.__class__ is Tensor for a in physical]) else row.kernel)(*physical, **params)
 
 
 # ------------------------------------------------------------------ the recorders around a level
@@ -576,11 +516,16 @@ class Outside(Recorder):
         for r in self.outer:
             r.cut(row, operands, outs)
 
-    def see(self, row: Any, operands: Any, outs: Any, params: dict[str, Any], stack: Stack) -> None:
+    def see(
+        self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: dict[str, Any], stack: Stack
+    ) -> None:
         if not self.live:
             return
         followed = [a.__class__ is Node and self.tracks(a) for a in operands]
         if not any(followed):
+            return
+        if entry is None:
+            self.cut(row, operands, outs)
             return
         level = self.level
         batched = [a.__class__ is Node and is_batched(level, a.value) for a in operands]
@@ -589,12 +534,10 @@ class Outside(Recorder):
         if row.kind == "custom" and (any(hidden) or any(batched)):
             raise NotBatched(f"{row.name} has rules of its own, and recorders around the batch follow it")
         if not any(batched) and top([params]) is not level:
-            from dualtape.core.recording import record
-
             with recorders.only(outer):
                 record(row, operands, outs, params)
             return
-        direct = row.batch is None and is_direct(row.kernel)
+        direct = row.batch is None and is_direct(row)
         if direct and all([b for b, f in zip(batched, followed, strict=True) if f]):
             return  # the kernel has told them
         values = [
@@ -602,23 +545,22 @@ class Outside(Recorder):
             for a, b, f in zip(operands, batched, followed, strict=True)
         ]
         arguments = (values,) if row.kind == "joint" else tuple(values)
-        try:
-            if not direct:
-                raise NotBatched("by the column, or one by one")
-            found = row.kernel(*arguments, **params)
-        except Exception as error:
-            found = retried(row, row.kernel, arguments, params, error)
+        found = row.kernel(*arguments, **params) if direct else retried(level, row, arguments, params)
         for out, value in zip(outs, found if row.outputs > 1 else (found,), strict=True):
             out.value = value
 
 
-def is_direct(kernel: Any) -> bool:
-    """Whether a kernel is one NumPy function, which has the same row: what it does to a Batch may be recorded.
+def is_direct(row: Any) -> bool:
+    """Whether a row's kernel is one NumPy function, which has the same row: what it does to a Batch may be recorded.
 
     A function from elsewhere may be composed of several, and the row is there to say that its derivative is another.
     """
-    module = getattr(kernel, "__module__", None) or ""
-    return isinstance(kernel, np.ufunc) or module.startswith(("dualtape.ops.", "numpy", "_operator"))
+    kernel = row.kernel
+    if isinstance(kernel, np.ufunc):
+        return True
+    if row.kind == "elementwise" and hasattr(kernel, "__wrapped__"):
+        return False
+    return (kernel.__module__ or "").startswith(("dualtape.ops.", "numpy", "_operator"))
 
 
 # ------------------------------------------------------------------ ufuncs and operators

@@ -2,83 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from dualtape.core import recorders
-from dualtape.modes.accumulator import TangentRecorder
 from dualtape.batching.level import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
+from dualtape.core import recorders
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.recorders import STACK, Stack
-from dualtape.core.table import Row
-from dualtape.modes.tape import Entries, dependants, drained, kept_bytes, sweep
-from dualtape.core.tensor import Node, Tensor, tensor
+from dualtape.core.sweep import Entries, kept_bytes, planned, sweep, walk
+from dualtape.core.tangents import TangentRecorder, attach
+from dualtape.core.tensor import Node, Tensor, among, tensor
 
 # What the cotangents or tangents of one chunk may take, roughly, in bytes.
 MEMORY = 2**28
 
 
 # ------------------------------------------------------------------ reverse
-def sweep_batches(
-    entries: Entries, cotangents: Cotangents, sources: Sequence[int], consume: bool, all_watched: bool, raw: bool
-) -> list[Any]:
-    """``sweep`` for entries or cotangents that may hold Batches."""
-    needed = None if all_watched else dependants(entries, sources)
-    computed = [i for i in sources if entries.get(i) is not None]
-    kept: dict[int, Any] = {}
-    try:
-        for i, e in drained(entries) if consume else reversed(list(entries.items())):
-            if e is None:
-                continue
-            if i in computed and i in cotangents:
-                kept[i] = cotangents[i]
-                cotangents.owned.discard(i)
-            if not e:
-                continue
-            g = cotangents.pop(i, None)
-            if g is None and e[0].outputs == 1:
-                continue
-            if needed is not None:
-                if i not in needed and needed.isdisjoint(e[0].inputs(e)):
-                    continue
-                e = e[0].restrict(e, needed)
-            pull(e, g, cotangents, raw)
-    finally:
-        cotangents.close()
-    return [kept[i] if i in kept else cotangents.get(i) for i in sources]
-
-
-def pull(e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
+def pull(batch: Batch, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
     """One step of a sweep. A rule that does not get through with Batches is applied once for each example."""
-    row = e[0]
-    if row.kind != "custom" and top((g, *e)) is None:  # as outside, to the last bit
-        row.pull(e, g, cotangents, raw)
+    in_place = e[0].row.pull_batch
+    if in_place is not None and in_place(e, g, cotangents, raw):
         return
-    if row.pull_batch(e, g, cotangents, raw):
-        return
-    if row.outputs == 1 and len(row.inputs(e)) == 1:  # it adds to one cotangent, as the last thing it does
+    if len(e[0].inputs(e)) == 1:  # it adds to one cotangent, as the last thing it does
         try:
-            row.pull(e, g, cotangents, raw)
+            e[0].pull(e, g, cotangents, raw)
         except Exception as error:
-            merge(cotangents, pull_each(e, g, {}, cotangents, raw, error))
+            merge(cotangents, pull_each(batch.level, e, g, cotangents, raw, error))
         return
-    others = {i: cotangents.pop(i) for i in e[2][1:] if i in cotangents} if row.outputs > 1 else {}
-    part = portion(cotangents, others)
+    part = portion(cotangents)
     try:
-        row.pull(e, g, part, raw)
+        e[0].pull(e, g, part, raw)
     except Exception as error:
         cotangents.quiet = part.quiet
-        part = pull_each(e, g, others, cotangents, raw, error)
+        part = pull_each(batch.level, e, g, cotangents, raw, error)
     merge(cotangents, part)
 
 
-def portion(cotangents: Cotangents, others: dict[int, Any]) -> Cotangents:
+def portion(cotangents: Cotangents) -> Cotangents:
     """Cotangents of their own for one step, so that a step that fails leaves nothing behind."""
     part = Cotangents()
     part.masked, part.quiet = cotangents.masked, cotangents.quiet
-    part.update(others)
     return part
 
 
@@ -90,14 +55,8 @@ def merge(cotangents: Cotangents, part: Cotangents) -> None:
         cotangents.add(i, c)
 
 
-def pull_each(e: Any, g: Any, others: dict[int, Any], cotangents: Any, raw: bool, error: Exception) -> Cotangents:
+def pull_each(level: Level, e: Any, g: Any, cotangents: Cotangents, raw: bool, error: Exception) -> Cotangents:
     """One step of a sweep, for one example after the other."""
-    level = top([g, e, others])
-    if level is None:
-        try:
-            raise error
-        finally:
-            del error  # or the error and this frame would hold each other
     if not raw and level.marker is None:
         raise NotBatched(f"{e[0].name}: recorders inside the batch follow this step") from error
     level.note(e[0].name)
@@ -105,9 +64,13 @@ def pull_each(e: Any, g: Any, others: dict[int, Any], cotangents: Any, raw: bool
     masked, quiet = cotangents.masked, cotangents.quiet
     with level.outside():
         for k in range(level.size):
-            one = portion(cotangents, sliced(level, others, k))
+            one = portion(cotangents)
             one.quiet = quiet
-            pull(sliced(level, e, k), sliced(level, g, k), one, raw)
+            entry, c = sliced(level, e, k), sliced(level, g, k)
+            if (outer := among((c, *entry))) is None:
+                entry[0].pull(entry, c, one, raw)
+            else:
+                outer.pull(entry, c, one, raw)
             found.append(dict(one))
             masked, quiet = masked or one.masked, one.quiet
         part = Cotangents()
@@ -204,8 +167,7 @@ def rows(
         cotangents[target.id] = seeded(level, seeds)
         try:
             with level.running():
-                raw = not recorders.live()
-                found = sweep_batches(entries, cotangents, sources, False, all_watched, raw)
+                found = sweep(entries, cotangents, sources, False, all_watched)
             return [unpacked(level, c) for c in found]
         except NotBatched:
             level.note("the whole sweep")
@@ -245,73 +207,39 @@ def columns(
         For each result an array of shape (size,) + its shape, a Tensor if somebody records; None for zero.
     """
     level = opened_level(size)
+    steps = planned(entries, ends)
     try:
         with level.running():
-            raw = not recorders.live()
-            found = walk(entries, {i: seeded(level, t) for i, t in tangents.items()}, raw, ends)
+            found = walk(steps, {i: seeded(level, t) for i, t in tangents.items()})
         return [unpacked(level, found.get(i)) for i in ends]
     except NotBatched:
         level.note("the whole sweep")
     finally:
         level.close()
         looped.update(level.looped)
-    raw = not recorders.live()
-    each = [walk(entries, {i: t[k] for i, t in tangents.items()}, raw, ends) for k in range(size)]
+    each = [walk(steps, {i: t[k] for i, t in tangents.items()}) for k in range(size)]
     return in_columns([[one.get(i) for i in ends] for one in each], len(ends))
 
 
-def walk(entries: Entries, tangents: dict[int, Any], raw: bool, ends: Sequence[int]) -> dict[int, Any]:
-    """Replay linear entries from the first to the last with new tangents, as far as ``ends`` depend on them."""
-    wanted = set(ends)
-    # Each entry with the tangents that it is the last to read: they are let go of, and their memory is used again.
-    steps: list[tuple[int, Any, Any, list[int]]] = []
-    for i, e in reversed(entries.items()):
-        if e and (i in wanted or (e[0].outputs > 1 and not wanted.isdisjoint(e[2]))):
-            ids = e[0].inputs(e)
-            steps.append((i, e, ids, [k for k in ids if k not in wanted]))
-            wanted.update(ids)
-    get = tangents.get
-    for i, e, ids, last in reversed(steps):
-        ts = [get(ids[0])] if len(ids) == 1 else [get(k) for k in ids]
-        if any([t is None for t in ts]):
-            if all([t is None for t in ts]):
-                continue
-            e = e[0].restrict(e, tangents)
-            ts = [get(k) for k in e[0].inputs(e)]
-        row = e[0]
-        try:
-            found = row.push(e, ts, raw)
-        except Exception as error:
-            found = push_each(row, e, ts, raw, error)
-        if row.outputs == 1:
-            tangents[i] = found
-        else:
-            tangents.update((k, t) for k, t in zip(e[2], found, strict=True) if t is not None)
-        for k in last:
-            tangents.pop(k, None)
-        del ts, found
-    return tangents
-
-
-def push_each(row: Row, e: Any, tangents: Any, raw: bool, error: Exception) -> Any:
-    """A forward rule for one tangent after the other."""
-    return one_after_the_other(row.name, lambda ts: row.push(e, ts, raw), tangents, raw, error)
-
-
-def one_after_the_other(name: str, push: Callable[[Any], Any], tangents: Any, raw: bool, error: Exception) -> Any:
-    """The tangents of results, from one set of tangents after the other."""
-    level = top(tangents)
-    if level is None:
-        try:
-            raise error
-        finally:
-            del error  # or the error and this frame would hold each other
-    level.note(name)
+def push(batch: Batch, e: Any, tangents: Sequence[Any], raw: bool) -> Any:
+    """A forward rule. One that does not get through with Batches is applied to one set of tangents after the other."""
+    try:
+        return e[0].push(e, tangents, raw)
+    except Exception:
+        level = top(tangents)
+        if level is None:
+            raise
+    level.note(e[0].name)
     with level.outside():
-        found = stacked(level, [push(sliced(level, list(tangents), k)) for k in range(level.size)])
+        examples = [(sliced(level, e, k), sliced(level, list(tangents), k)) for k in range(level.size)]
+        found = stacked(level, [e[0].push(one, ts, raw) for one, ts in examples])
     if raw:
         return found
     return tuple([tensor(t) for t in found]) if isinstance(found, tuple) else tensor(found)
+
+
+Batch.pull = pull  # type: ignore[method-assign, assignment]  # in a file of their own, and of this class all the same
+Batch.push = push  # type: ignore[method-assign, assignment]
 
 
 class BatchRecorder(TangentRecorder):
@@ -323,15 +251,12 @@ class BatchRecorder(TangentRecorder):
         super().__init__(key)
         self.level = level
 
-    def see_side(self, side: Any, node: Node, kept: Any, out: Node, row: Row, operands: Any, stack: Stack) -> None:
-        self.see(row, operands, (out,), {}, stack)
-
-    def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+    def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key, level = self.key, self.level
-        found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
+        found = [None if a.tangents is None else a.tangents.get(key) for a in nodes]
         if all([t is None for t in found]):
             return
-        outer = tuple([r for r in stack[: stack.index(self)] if r.live])
+        outer = self.outside(stack)
         if (outer and level.marker is None) or (not outer and level.marker is not None):
             # Tapes may be entered and left while an accumulator lasts.
             level.marker = Outside(level, outer) if outer else None
@@ -345,22 +270,11 @@ class BatchRecorder(TangentRecorder):
         before = STACK.get()
         STACK.set(() if level.marker is None else (level.marker,))
         try:
-            try:
-                result = row.advance(operands, outs, params, found, raw)
-            except Exception as error:
-                if top([operands, outs, params]) is level:
-                    raise
-
-                def again(ts: Any) -> Any:
-                    return row.advance(operands, outs, params, ts, raw)
-
-                result = one_after_the_other(row.name, again, found, raw, error)
+            batch = among(found)
+            result = entry[0].push(entry, found, raw) if batch is None else batch.push(entry, found, raw)
         finally:
             count_open(-1)
             STACK.set(before)
-        for out, t in zip(outs, (result,) if row.outputs == 1 else result, strict=True):
+        for out, t in zip(outs, (result,) if len(outs) == 1 else result, strict=True):
             if t is not None:
-                if out.tangents is None:
-                    out.tangents = {key: t}
-                else:
-                    out.tangents[key] = t
+                attach(out, key, t)

@@ -1,1 +1,1 @@
-"""The machinery: rows, Tensors, the stack of recorders, and the two readers of the table."""
+"""The idea: rows and their edges, Tensors, the stack of recorders, the walk back and the way along. Knows no mode."""

@@ -12,9 +12,36 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
-from dualtape.core.table import Work as Work  # part of what a cost rule needs
-
 Shape = tuple[int, ...]
+
+
+class Work(NamedTuple):
+    """Counts of elementary work: memory moves, additions, multiplications, nonlinear functions.
+
+    The four components are those of A. Griewank and A. Walther, *Evaluating Derivatives* (2008), chapter 4.
+    """
+
+    moves: int = 0
+    adds: int = 0
+    mults: int = 0
+    nonlinear: int = 0
+
+    def __add__(self, other: Work) -> Work:  # type: ignore[override]  # counts add up; they are no sequence
+        a, b, c, d = other
+        return Work(self[0] + a, self[1] + b, self[2] + c, self[3] + d)
+
+    def __mul__(self, times: int) -> Work:  # type: ignore[override]
+        return Work(self[0] * times, self[1] * times, self[2] * times, self[3] * times)
+
+    def __rmul__(self, times: int) -> Work:  # type: ignore[override]
+        return self * times
+
+    def weigh(self, weighting: str) -> int:
+        """The weighted sum: ``"flops"`` (0,1,1,2), ``"gw"`` (1,1,1,2) or ``"mults"`` (0,0,1,1)."""
+        return sum(a * b for a, b in zip(self, WEIGHTINGS[weighting], strict=True))
+
+
+WEIGHTINGS = {"flops": (0, 1, 1, 2), "gw": (1, 1, 1, 2), "mults": (0, 0, 1, 1)}
 
 
 class Performed(NamedTuple):
@@ -56,6 +83,10 @@ class Parts(NamedTuple):
 
 
 WorkRule = Callable[[Performed], Parts]
+
+
+# The cost of what is not counted.
+FREE = Parts(Work(), Work(), Work(), Work())
 
 
 def by_shape(rule: WorkRule) -> WorkRule:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.batching.level import NotBatched, finite
-from dualtape.memory.reserve import trim
-from dualtape.core.table import TABLE
+from dualtape.core.standin import Standin
 from dualtape.core.tensor import Tensor, raw
+from dualtape.memory.reserve import trim
 
 
 class Cotangents(dict[int, Any]):
@@ -59,6 +58,14 @@ class Cotangents(dict[int, Any]):
             self[i] = after
             if after.__class__ is np.ndarray or after.__class__ is Tensor:
                 self.owned.add(i)
+
+    def passed_on(self, i: int) -> Any:
+        """The cotangent of a source that was itself computed, complete when it is passed on to what that came from."""
+        c = self[i]
+        self.owned.discard(i)
+        if hasattr(c, "dense"):  # slices in place of an array
+            self[i] = c.dense()
+        return c
 
     def buffer(self, i: int, shape: tuple[int, ...], dtype: Any) -> Any:
         """The cotangent of ``i`` as an array to write into, zeros at first."""
@@ -115,29 +122,29 @@ def cast_back(c: Any, dtype: Any) -> Any:
         c = c.real
     if c.dtype == dtype:
         return c
-    return TABLE["cast"](c, dtype=dtype) if c.__class__ is Tensor else c.astype(dtype)
+    return c.astype(dtype)
 
 
 def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """A tangent of a broadcast, converted operand, in the shape and dtype of the result."""
     if t.dtype != dtype and dtype.kind in "fc":
-        t = TABLE["cast"](t, dtype) if t.__class__ is Tensor else t.astype(dtype)
+        t = t.astype(dtype)
     return np.broadcast_to(t, shape) if t.shape != shape else t
 
 
 def guarded(zero: Any, product: Any) -> Any:
     """``product``, with 0 wherever its factor ``zero`` is 0, even if the other one is infinite or NaN there."""
     value = raw(product)
-    try:
+    if isinstance(value, Standin):
+        if value.finite():
+            return product
+    else:
         if value.shape:
             flat = value.ravel("K")  # no copy, whatever the order of the axes
             total = flat.dot(flat)  # of an infinity or a NaN anywhere, never finite
         else:
             total = abs(value)
         if isfinite(total.real):
-            return product
-    except NotBatched:
-        if finite(value):
             return product
     return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 

@@ -51,14 +51,14 @@ class Recorder:
         """An operation without derivative took place (a tape remembers it for ``why``)."""
 
     def see(
-        self, row: Any, operands: tuple[Any, ...], outs: tuple[Any, ...], params: dict[str, Any], stack: Stack
+        self, row: Any, entry: Any, nodes: Sequence[Any], operands: Any, outs: Any, params: dict[str, Any], stack: Stack
     ) -> None:
-        """An operation took place; only recorders without ``entries`` are told this way."""
-        raise AssertionError("a recorder with entries records in place")
+        """An operation took place; only recorders without ``entries`` are told this way.
 
-    def see_side(self, side: Any, node: Any, kept: Any, out: Any, row: Any, operands: Any, stack: Stack) -> None:
-        """An elementwise operation took place, of which only ``node`` is a Tensor; its partial reads ``kept``."""
-        self.see(row, operands, (out,), {}, stack)
+        ``entry`` is what a tape would keep that follows all operands which are nodes, ``nodes`` are these; None and
+        none, if the operation has no derivative.
+        """
+        raise AssertionError("a recorder with entries records in place")
 
 
 Stack = tuple[Recorder, ...]

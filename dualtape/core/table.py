@@ -1,131 +1,302 @@
-"""The row of an operation, the one table of rows, and look-up by NumPy function or by name."""
+"""The row of an operation: a kernel, an edge for each operand, columns of facts. What a tape keeps is laid out here.
+
+An **edge** is the operation seen from one operand: what is kept of it, its way back and its way along. A tape keeps for
+an operation one tuple, the entry: ``(edge, identity, likeness, kept)`` where it follows one operand, else the row and
+such a tuple for each operand that it follows. Whatever walks over entries asks ``entry[0]``, edge or row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from dualtape.core.cotangents import cast_back, fit, stretched
+from dualtape.core.lookup import ROWS, register
+from dualtape.core.tensor import Node, among, opened
+
+Rule = Callable[..., Any]
+OPERANDS = ("x", "y", "z")
+# What an edge picks besides operands by their position: the result, all keywords.
+OUT, PARAMS = -1, "**"
 
 
-class Work(NamedTuple):
-    """Counts of elementary work: memory moves, additions, multiplications, nonlinear functions.
+class Columns(TypedDict, total=False):
+    """Facts about a row; each family has its defaults, and an odd row overrides them. A new column goes here."""
 
-    The four components are those of A. Griewank and A. Walther, *Evaluating Derivatives* (2008), chapter 4.
+    # What it costs (``costs.py``), as a function of what was performed.
+    work: Any
+    # Which elements of the result depend on which of an operand.
+    pattern: Any
+    # The whole of a batch at once, for kernels that do more than call NumPy: ``batch(level, *operands, **params)``.
+    batch: Any
+    # The way back for a batch, where it adds in place: ``pull_batch(entry, g, cotangents, raw)``, whether it did.
+    pull_batch: Any
+
+
+class Edge:
+    """An operation seen from one operand.
+
+    ``pick`` says what an entry keeps: None, an operand by its position, ``OUT``, a keyword, ``PARAMS``, or a tuple of
+    such. A family writes ``along(t, like, kept, raw)``, the tangent of the result, and ``back(g, like, kept)``, the
+    cotangent of the operand, or ``pull``. ``raw`` says whether rules see plain arrays (nobody outside is recording) or Tensors.
     """
 
-    moves: int = 0
-    adds: int = 0
-    mults: int = 0
-    nonlinear: int = 0
+    __slots__ = ("pick", "position", "row")
 
-    def __add__(self, other: Work) -> Work:  # type: ignore[override]  # counts add up; they are no sequence
-        a, b, c, d = other
-        return Work(self[0] + a, self[1] + b, self[2] + c, self[3] + d)
+    row: Row
+    position: int
+    # Whether the likeness is always that of the operand; else it is there only where the result has another one.
+    exact = True
+    # Whether an entry of it is an operation for those who count.
+    counts = True
 
-    def __mul__(self, times: int) -> Work:  # type: ignore[override]
-        return Work(self[0] * times, self[1] * times, self[2] * times, self[3] * times)
+    def __init__(self, pick: Any = None) -> None:
+        self.pick = pick
 
-    def __rmul__(self, times: int) -> Work:  # type: ignore[override]
-        return self * times
+    @property
+    def name(self) -> str:
+        """The name of its row."""
+        return self.row.name
 
-    def weigh(self, weighting: str) -> int:
-        """The weighted sum: ``"flops"`` (0,1,1,2), ``"gw"`` (1,1,1,2) or ``"mults"`` (0,0,1,1)."""
-        return sum(a * b for a, b in zip(self, WEIGHTINGS[weighting], strict=True))
+    def keep(self, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """What an entry keeps: of the operands and the result, and of the keywords."""
+        pick = self.pick
+        if pick.__class__ is int:
+            return nodes[pick]
+        if pick.__class__ is tuple:
+            return tuple([nodes[k] if k.__class__ is int else params if k is PARAMS else params[k] for k in pick])
+        return None if pick is None else params if pick is PARAMS else params[pick]
+
+    def like(self, x: Any, out: Any) -> Any:
+        """What is kept of shapes and dtypes."""
+        return (x.shape, x.dtype) if self.exact else fit(x, out)
+
+    def entry(self, x: Node, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """What a tape keeps if it follows operand ``x``; ``nodes`` are the operands and the result."""
+        value = x.value
+        like = (value.shape, value.dtype) if self.exact else fit(value, nodes[OUT].value)
+        return self, x.id, like, self.keep(nodes, params)
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        """The way back: add to the cotangent of the operand."""
+        _, i, like, kept = entry
+        c = cast_back(self.back(g, like, opened(kept, raw)), like[1])
+        if i in cotangents:
+            cotangents.add(i, c)
+        else:
+            cotangents[i] = c
+
+    def push(self, entry: Any, tangents: Sequence[Any], raw: bool) -> Any:
+        """The way along: the tangent of the result."""
+        t = tangents[0]
+        s = self.along(t, entry[2], entry[3], raw)
+        if self.exact:
+            return s
+        like = entry[2]
+        if like is None:
+            return s if s.dtype is t.dtype else stretched(s, t.shape, t.dtype)
+        return stretched(s, like[2], like[3])
+
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        """The identities of the operands that are followed."""
+        return (entry[1],)
+
+    def restrict(self, entry: Any, needed: Any) -> Any:
+        """The entry for the operands whose identity is in ``needed``; None if there is none."""
+        return entry if entry[1] in needed else None
+
+    def kept(self, entry: Any) -> Iterator[Any]:
+        """The nodes and arrays that the entry keeps alive."""
+        return flat(entry[3])
+
+    def back(self, g: Any, like: Any, kept: Any) -> Any:
+        raise NotImplementedError
+
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        raise NotImplementedError
 
 
-WEIGHTINGS = {"flops": (0, 1, 1, 2), "gw": (1, 1, 1, 2), "mults": (0, 0, 1, 1)}
+def flat(kept: Any) -> Iterator[Any]:
+    """The nodes and arrays in what an entry keeps."""
+    for a in kept if kept.__class__ is tuple else kept.values() if kept.__class__ is dict else (kept,):
+        if a.__class__ is Node or isinstance(a, np.ndarray):
+            yield a
+        elif a.__class__ is tuple or a.__class__ is dict:
+            yield from flat(a)
 
 
 class Row:
-    """One operation: kernel, forward rule, reverse rule, facts. Families (``families.py``) fill it in.
+    """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
-    A tape stores for each recorded operation one tuple, the entry, that the row itself lays out. ``entry[0]`` is
-    the row; the rest is what its two rules read. The two readers need no more than these methods:
+    __slots__ = ("batch", "call", "edges", "kernel", "kind", "name", "outputs", "pattern", "pull_batch", "work")
 
-    - ``entry(ids, operands, outs, params)`` lays the entry out. ``ids[k]`` is the identity of operand k if the
-      recorder follows it, else 0; operands are Nodes or raw constants.
-    - ``pull(entry, g, cotangents, raw)`` adds the cotangents of the operands, given that of the result.
-    - ``push(entry, tangents, raw)`` returns the tangent of the result, given those of the operands (None: zero);
-      ``advance`` does the same for an operation that is just running, of which nothing has to be kept.
-    - ``inputs(entry)`` are the identities followed, ``restrict(entry, needed)`` an entry that follows only those.
+    counts = True
+    work: Any
+    pattern: Any
+    batch: Any
+    pull_batch: Any
 
-    ``raw`` says whether rules see plain arrays (nobody outside is recording) or Tensors.
-
-    ``work``, ``pattern`` and ``batch`` are columns: cost, sparsity and batching, with a default by family. ``batch`` is
-    needed where a kernel does more than call NumPy's functions, which know of batches themselves: a function
-    ``batch(level, *operands, **params)`` that works on all examples at once (``core/batching.py``).
-    """
-
-    __slots__ = ("batch", "call", "differentiable", "kernel", "kind", "name", "outputs", "pattern", "work")
-
-    # "absent": its results carry no derivative (None); "zero": they carry a derivative that is zero
-    kind: str
-
-    def __init__(self, name: str, kernel: Callable[..., Any], *, kind: str, outputs: int = 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        kernel: Rule,
+        edges: Sequence[Any] = (),
+        *,
+        kind: str,
+        outputs: int = 1,
+        **columns: Unpack[Columns],
+    ) -> None:
         self.name = name
-        self.kernel = kernel
         self.kind = kind
         self.outputs = outputs
-        self.call: Callable[..., Any] = kernel
-        self.work: Any = None
-        self.pattern: Any = None
-        self.batch: Any = None
+        self.edges = tuple(edges)
+        for k, edge in enumerate(self.edges):
+            if edge is not None:
+                edge.row, edge.position = self, k
+        self.kernel: Rule = passable(self, kernel)
+        self.call: Rule = self.kernel
+        for column in Columns.__annotations__:
+            setattr(self, column, columns.get(column))
+
+    @property
+    def row(self) -> Row:
+        """Itself: the row of an entry is ``entry[0].row``."""
+        return self
 
     def __repr__(self) -> str:
         return f"<Row {self.name} ({self.kind})>"
 
-    def entry(self, ids: tuple[int, ...], operands: tuple[Any, ...], outs: tuple[Any, ...], params: Any) -> Any:
-        """The tuple a tape keeps of one operation."""
-        raise NotImplementedError
+    def nodes(self, operands: Sequence[Any]) -> list[Node]:
+        """The operands that can be followed."""
+        return [x for e, x in zip(self.edges, operands, strict=True) if e and x.__class__ is Node]
+
+    def parts(self, operands: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+        """The entry of each operand that is a node."""
+        nodes, pairs = (*operands, out), zip(self.edges, operands, strict=True)
+        return [e.entry(x, nodes, params) for e, x in pairs if e and x.__class__ is Node]
+
+    def whole(self, parts: list[Any]) -> Any:
+        """The entry of some of the operands; None if there are none."""
+        return (self, *parts) if len(parts) > 1 else parts[0] if parts else None
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        """Reverse rule: add to the cotangents of the operands."""
-        raise NotImplementedError
+        """The way back: add to the cotangents of the operands."""
+        for part in entry[1:]:
+            part[0].pull(part, g, cotangents, raw)
 
-    def pull_batch(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
-        """Reverse rule for a batch, of rows whose ``pull`` works in place; whether there is one."""
-        return False
-
-    def push(self, entry: Any, tangents: tuple[Any, ...], raw: bool) -> Any:
-        """Forward rule: the tangent of the result."""
-        raise NotImplementedError
-
-    def advance(self, operands: tuple[Any, ...], outs: tuple[Any, ...], params: Any, tangents: Any, raw: bool) -> Any:
-        """Forward rule while the operation runs: ``push`` without keeping an entry."""
-        ids = tuple([0 if t is None else 1 for t in tangents])
-        return self.push(self.entry(ids, operands, outs, params), tangents, raw)
+    def push(self, entry: Any, tangents: Sequence[Any], raw: bool) -> Any:
+        """The way along: the tangent of the result, given those of the operands followed (None: zero)."""
+        if len(tangents) == 2 and self.outputs == 1:
+            _, e, f = entry
+            s, t = tangents
+            if t is None:
+                return e[0].push(e, (s,), raw)
+            if s is None:
+                return f[0].push(f, (t,), raw)
+            # One expression: NumPy adds large products in place.
+            total = e[0].along(s, e[2], e[3], raw) + f[0].along(t, f[2], f[3], raw)
+            if e[0].exact:
+                return total
+            like = e[2] or f[2]
+            if like is not None:
+                return stretched(total, like[2], like[3])
+            return total if total.dtype is s.dtype else stretched(total, s.shape, s.dtype)
+        total = None
+        for part, t in zip(entry[1:], tangents, strict=True):
+            if t is not None:
+                s = part[0].push(part, (t,), raw)
+                total = s if total is None else added(total, s)
+        return total
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
-        """The identities of the operands, 0 for those not followed."""
-        raise NotImplementedError
+        """The identities of the operands that are followed."""
+        return tuple([part[1] for part in entry[1:]])
 
     def restrict(self, entry: Any, needed: Any) -> Any:
-        """The entry, following only the operands whose identity is in ``needed``."""
-        raise NotImplementedError
+        """The entry for the operands whose identity is in ``needed``; None if there is none."""
+        parts = [part for part in entry[1:] if part[1] in needed]
+        return entry if len(parts) == len(entry) - 1 else self.whole(parts)
 
-    def kept(self, entry: Any) -> tuple[Any, ...]:
-        """The Nodes and arrays that the entry keeps alive."""
-        raise NotImplementedError
-
-
-# Every row by its name, and every callable by its name and by the NumPy or SciPy functions it stands for.
-ROWS: dict[str, Row] = {}
-TABLE: dict[Any, Callable[..., Any]] = {}
+    def kept(self, entry: Any) -> Iterator[Any]:
+        """The nodes and arrays that the entry keeps alive."""
+        for part in entry[1:]:
+            yield from part[0].kept(part)
 
 
-def register(call: Callable[..., Any], *names: Any) -> Callable[..., Any]:
-    """Let ``call`` answer for names and NumPy functions; the first registration of a key is the only one."""
-    name = getattr(getattr(call, "row", None), "name", None)
-    if name in ROWS and ROWS[name].call is not call:
-        raise ValueError(f"there is already a row named {name!r}")
-    for key in names:
-        if key in TABLE and TABLE[key] is not call:
-            raise ValueError(f"{getattr(key, '__name__', key)!r} already has an operation in the table")
-    for key in names:
-        TABLE[key] = call
-    return call
+def added(s: Any, t: Any) -> Any:
+    """The sum of two tangents, or of each of two tuples of them."""
+    if s.__class__ is tuple:
+        return tuple([b if a is None else a if b is None else a + b for a, b in zip(s, t, strict=True)])
+    return s + t
 
 
-def add_row(row: Row) -> Row:
-    """Enter a row in the table."""
+def passable(row: Any, function: Any) -> Any:
+    """A kernel as the row calls it: where it fails on a stand-in, the stand-in is asked.
+
+    (A ufunc, or an operator of Python's, finds its way through a stand-in by itself.)
+    """
+    if isinstance(function, np.ufunc) or function.__class__ is type(len):
+        return function
+
+    def kernel(*operands: Any, **params: Any) -> Any:
+        try:
+            return function(*operands, **params)
+        except Exception:
+            standin = among((operands, params))
+            if standin is None:
+                raise
+            return standin.through(row, operands, params)
+
+    kernel.__name__ = getattr(function, "__name__", row.name)
+    kernel.__module__ = getattr(function, "__module__", None) or ""
+    kernel.__wrapped__ = function  # type: ignore[attr-defined]
+    return kernel
+
+
+class Pick(Edge):
+    """One result of an operation that has several: recorded as an operation on all of them, which have an identity
+    together. It keeps the place and the number of the results."""
+
+    __slots__ = ()
+
+    counts = False
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, _, (k, count) = entry
+        if i not in cotangents:
+            cotangents[i] = [None] * count
+        cotangents[i][k] = g
+
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        return t[kept[0]]
+
+
+PICK = Row("pick", lambda results, k: results[k], [Pick()], kind="linear").edges[0]
+
+
+def reads(rule: Rule) -> tuple[str, ...]:
+    """The parameter names of a rule: they say what it reads."""
+    if not isinstance(rule, FunctionType):
+        raise TypeError(f"a rule is a Python function whose parameter names say what it reads, not {rule!r}")
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def publish(row: Row, call: Any, keys: Sequence[Any] = (), doc: str | None = None) -> Any:
+    """Give the row its callable and enter both in the table, or neither."""
+    call.__name__ = call.__qualname__ = row.name
+    call.__doc__ = doc or (
+        f"``{row.name}``, differentiable in both modes ({row.kind}).\n\n"
+        f"Takes arrays and Tensors as NumPy's or SciPy's function of the name does; returns a Tensor.\n"
+    )
+    call.row = row
+    row.call = call
+    kernel = row.kernel
+    if isinstance(kernel, np.ufunc) or kernel.__module__.startswith("numpy"):
+        keys = (getattr(kernel, "__wrapped__", kernel), *keys)
+    register(call, *keys)
     ROWS[row.name] = row
-    return row
+    return call

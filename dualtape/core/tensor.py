@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.lookup import TABLE, UFUNC_METHODS, lookup
+from dualtape.core.standin import Standin
 from dualtape.memory.reserve import copied_once
-from dualtape.core.table import ROWS, TABLE
 
 new = object.__new__
 new_id = count(1).__next__
@@ -132,8 +133,8 @@ class Operand:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         x = self._read()
-        batched = hasattr(x._node.value, "_as_tensor")
-        if not x.shape and (batched or (recorders.STACK.get() and recorders.is_tracked(x._node))):
+        standin = isinstance(x._node.value, Standin)
+        if not x.shape and (standin or (recorders.STACK.get() and recorders.is_tracked(x._node))):
             # np.array([t1, t2]) asks each of its items for an array and would take the numbers alone. A 0-d object
             # array holding the Tensor itself keeps the derivative; operations stack such arrays again.
             if dtype is None or np.dtype(dtype) == object:
@@ -371,7 +372,7 @@ class Tensor(Operand):
         return self._node.value
 
     def __repr__(self) -> str:
-        if hasattr(self._node.value, "_as_tensor"):
+        if isinstance(self._node.value, Standin):
             return f"Tensor({self._node.value!r})"
         text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Tensor(")
         dtype = self.dtype
@@ -445,9 +446,7 @@ def read_only(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value = value.view()
         value.flags.writeable = False
-    elif value.__class__ is BATCH:
-        return value._detached()
-    return value
+    return value.detached() if isinstance(value, Standin) else value
 
 
 def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -485,7 +484,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
         if dtype is not None and x.dtype != np.dtype(dtype):
             x = x.astype(dtype)
         elif isinstance(value, Operand):
-            x = TABLE["identity"](x)
+            x = np.copy(x)
     else:
         array = np.array(value, dtype=dtype)
         if array.dtype == object:
@@ -497,7 +496,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
         x = tensor(array[()])
     if shape is not None:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        x = x.reshape(shape) if x.size != 1 else TABLE["broadcast_to"](x.reshape(()), shape)
+        x = x.reshape(shape) if x.size != 1 else np.broadcast_to(x.reshape(()), shape)
     return x  # type: ignore[no-any-return]
 
 
@@ -531,61 +530,60 @@ def operand(value: Any) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("a masked array would lose its mask: pass its data, and its mask to np.where")
     if isinstance(value, np.ndarray):
-        return TABLE["stack_items"](value.tolist()) if has_tensor(value) else value
+        return joined(value.tolist()) if has_tensor(value) else value
     if isinstance(value, SCALARS):
         return value
     if isinstance(value, (list, tuple)):
-        return TABLE["stack_items"](value) if has_tensor(value) else np.asarray(value)
-    if hasattr(value, "_as_tensor"):  # a Batch
-        return value._as_tensor()
+        return joined(value) if has_tensor(value) else np.asarray(value)
+    if isinstance(value, Standin):
+        return tensor(value)
     if hasattr(value, "__array__"):
         return np.asarray(value)
     raise TypeError(f"expected a number, an array or a Tensor, got {type(value).__name__}")
 
 
-# The class Batch, once ``core/batching.py`` is there.
-BATCH: Any = None
+def joined(value: Any) -> Any:
+    """Nested sequences that hold Tensors, as one Tensor."""
+    if isinstance(value, (list, tuple)):
+        return np.stack([joined(v) for v in value]) if has_tensor(value) else np.asarray(value)
+    return operand(value)
 
 
 def raw(value: Any) -> Any:
-    """The bare NumPy value behind a Tensor; anything else as it is."""
+    """The bare NumPy value behind a Tensor, or a stand-in followed by nobody; anything else as it is."""
     if value.__class__ is Tensor:
         value = value._node.value
-        if value.__class__ is BATCH:
-            return value._detached()
+        if isinstance(value, Standin):
+            return value.detached()
     return value
 
 
-def lookup(function: Any) -> Callable[..., Any]:
-    """The operation for a NumPy function or ufunc, after loading the families that are loaded on demand."""
-    load_late_families(function)
-    call = TABLE.get(function)
-    if call is None:
-        raise TypeError(unknown(function))
-    return call
+def among(values: Any, best: Any = None) -> Any:
+    """The stand-in with the highest number in nested sequences and dicts, also in nodes and Tensors; or None."""
+    for a in values:
+        if a.__class__ is Tensor:
+            a = a._node.value
+        elif a.__class__ is Node:
+            a = a.value
+        if isinstance(a, Standin):
+            if best is None or a.number > best.number:
+                best = a
+        elif isinstance(a, (tuple, list)):
+            best = among(a, best)
+        elif a.__class__ is dict:
+            best = among(a.values(), best)
+    return best
 
 
-# Filled by dualtape.ops: families that wait until SciPy is in use, and the methods of ufuncs.
-LATE_FAMILIES: list[Callable[[Any], None]] = []
-UFUNC_METHODS: list[Callable[[np.ufunc, str, tuple[Any, ...], dict[str, Any]], Any]] = []
+def see_through(a: Node) -> Any:
+    """What a rule works on under outer recorders: a Tensor if one of them follows it, else the plain array."""
+    return wrap(a) if recorders.is_tracked(a) else a.value
 
 
-def load_late_families(function: Any) -> None:
-    """Give the families that are not loaded yet the chance to bring a row for ``function``."""
-    for load in LATE_FAMILIES:
-        load(function)
-
-
-def unknown(function: Any) -> str:
-    """The message for a function without a row, with the nearest name that has one."""
-    from difflib import get_close_matches
-
-    name = getattr(function, "__name__", str(function))
-    module = getattr(function, "__module__", None) or "numpy"
-    names = {key for key in TABLE if isinstance(key, str)} | ROWS.keys()
-    near = get_close_matches(name, names, 1, 0.6)
-    hint = f"; the nearest operation is {near[0]!r}" if near else ""
-    return (
-        f"{module}.{name} has no row in dualtape's table and cannot take a Tensor{hint}. "
-        "Register it with dualtape.extend.operation, or call it with .numpy() if the derivative is to end here"
-    )
+def opened(a: Any, raw: bool) -> Any:
+    """What a rule sees of something an entry keeps."""
+    if a.__class__ is Node:
+        return a.value if raw else see_through(a)
+    if a.__class__ is tuple:
+        return tuple([opened(b, raw) for b in a])
+    return a

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.cotangents import guarded
 from dualtape.memory.reserve import room
 
 # Elements of a block, and of an array that is worth being cut up.
@@ -28,8 +27,8 @@ def blockwise(kept: tuple[Any, ...], c: Any) -> bool:
     )
 
 
-def product(c: Any, rule: Callable[..., Any], kept: tuple[Any, ...], zeros_win: bool) -> Any:
-    """``c * rule(*kept)``; a zero in ``c`` beats an infinite partial if ``zeros_win``."""
+def product(c: Any, rule: Callable[..., Any], kept: tuple[Any, ...], guard: Callable[[Any, Any], Any] | None) -> Any:
+    """``c * rule(*kept)``; ``guard(c, product)`` mends what is not finite, and returns the product itself if all is."""
     result = room(c.shape, c.dtype)
     whole = [*kept, c, result]
     if c.flags.c_contiguous:
@@ -40,6 +39,6 @@ def product(c: Any, rule: Callable[..., Any], kept: tuple[Any, ...], zeros_win: 
     for start in range(0, length, step):
         *block, factor, out = [a[start : start + step] for a in whole]
         np.multiply(factor, rule(*block), out=out)
-        if zeros_win and finite:
-            finite = guarded(factor, out) is out
-    return result if finite else guarded(c, result)
+        if guard is not None and finite:
+            finite = guard(factor, out) is out
+    return result if guard is None or finite else guard(c, result)

@@ -1,1 +1,1 @@
-"""What users record with: tapes, accumulators, Variables, and what they take and return. Readers of the core's table."""
+"""What users record with: tapes, accumulators, Variables, and what these take and return. Readers of the table."""

@@ -7,98 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from dualtape.batching.level import Batch, Level
+from dualtape.batching.sweeps import BatchRecorder, unpacked
 from dualtape.core import recorders
-from dualtape.batching.level import Batch, Level, NotBatched, is_outside
+from dualtape.core.standin import Refused, Standin
+from dualtape.core.tangents import TangentRecorder, attach, tangent_like
+from dualtape.core.tensor import Operand, Tensor, constant, new_id, tensor
 from dualtape.modes.indexed_slices import IndexedSlices
-from dualtape.memory.reserve import copied
-from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.modes.structure import flatten, match_structure
-from dualtape.core.table import Row
-from dualtape.core.tensor import Node, Operand, Tensor, constant, new_id, tensor
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
-
-
-class TangentRecorder(Recorder):
-    """One activation of an accumulator. Tangents hang on the nodes, under the accumulator's key."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: int) -> None:
-        self.entries = None
-        self.live = True
-        self.reads = {}
-        self.key = key
-
-    def tracks(self, node: Node) -> bool:
-        return self.live and node.tangents is not None and self.key in node.tangents
-
-    def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
-        key = self.key
-        if len(operands) == 1:
-            tangents = operands[0].tangents
-            if tangents is None or key not in tangents:
-                return
-            found = [tangents[key]]
-        elif len(operands) == 2:
-            x, y = operands
-            s = x.tangents.get(key) if x.__class__ is Node and x.tangents is not None else None
-            t = y.tangents.get(key) if y.__class__ is Node and y.tangents is not None else None
-            if s is None and t is None:
-                return
-            found = [s, t]
-        else:
-            found = [a.tangents.get(key) if a.__class__ is Node and a.tangents is not None else None for a in operands]
-            if not any([t is not None for t in found]):
-                return
-        if len(stack) == 1 or not (outer := self.outside(stack)):
-            for k, t in enumerate(found):
-                if t.__class__ is Tensor:
-                    found[k] = t._node.value
-            result = row.advance(operands, outs, params, found, True)
-        else:
-            STACK.set(outer)
-            try:
-                result = row.advance(operands, outs, params, found, False)
-            finally:
-                STACK.set(stack)
-        if row.outputs == 1:
-            out = outs[0]
-            if out.tangents is None:
-                out.tangents = {key: result}
-            else:
-                out.tangents[key] = result
-        else:
-            for out, t in zip(outs, result, strict=True):
-                if t is not None:
-                    attach(out, key, t)
-
-    def see_side(self, side: Any, node: Node, kept: Any, out: Node, row: Row, operands: Any, stack: Stack) -> None:
-        if node.tangents is None or (t := node.tangents.get(self.key)) is None:
-            return
-        if len(stack) == 1 or not (outer := self.outside(stack)):
-            s = side.along(t._node.value if t.__class__ is Tensor else t, kept, True)
-        else:
-            STACK.set(outer)
-            try:
-                s = side.along(t, kept, False)
-            finally:
-                STACK.set(stack)
-        if out.tangents is None:
-            out.tangents = {self.key: s}
-        else:
-            out.tangents[self.key] = s
-
-    def outside(self, stack: Stack) -> Stack:
-        """The recorders that follow what this one computes: those that were entered before it."""
-        return tuple([r for r in stack[: stack.index(self)] if r.live])
-
-
-def attach(node: Node, key: int, tangent: Any) -> None:
-    """Hang a tangent on a node."""
-    if node.tangents is None:
-        node.tangents = {key: tangent}
-    else:
-        node.tangents[key] = tangent
 
 
 class ForwardAccumulator:
@@ -178,8 +95,6 @@ class ForwardAccumulator:
         if self._recorder is not None:
             raise ValueError("this accumulator is already recording; leave it before entering it again")
         if self._batch and self._level is not None:
-            from dualtape.batching.sweeps import BatchRecorder
-
             self._recorder = BatchRecorder(self._key, self._level)
         else:
             self._recorder = TangentRecorder(self._key)
@@ -214,29 +129,11 @@ class ForwardAccumulator:
             return np.stack([IndexedSlices(row, x.indices, x.dense_shape)._read() for row in t])
         node = x._node if isinstance(x, Operand) else None
         t = node.tangents.get(self._key) if node is not None and node.tangents is not None else None
-        if t is None and node is not None and is_outside(self._recorder, node.value):
-            raise NotBatched("an accumulator around vmap cannot be asked inside for the tangents of single examples")
+        if t is None and node is not None and isinstance(node.value, Standin) and node.value.is_inside(self._recorder):
+            raise Refused("an accumulator around vmap cannot be asked inside for the tangents of single examples")
         if t is None:
             shape = np.shape(x) if not self._batch or self._level is None else (self._level.size, *np.shape(x))
             return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None
         if self._level is not None:
-            from dualtape.batching.sweeps import unpacked
-
             t = unpacked(self._level, t)
         return t if t.__class__ is Tensor else tensor(t)
-
-
-def tangent_like(value: Any, tangent: Any, name: str) -> Any:
-    """A tangent checked against its primal's value: the same shape, converted to its dtype."""
-    if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
-        return copied(tangent)[()]
-    if value.dtype.kind not in "fc":
-        raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
-    t = tangent if isinstance(tangent, Tensor) else constant(tangent)
-    if t.shape != value.shape:
-        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
-    if t.dtype != value.dtype:
-        if t.dtype.kind == "c":
-            raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
-        t = t.astype(value.dtype)
-    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dualtape.modes.indexed_slices import IndexedSlices, followed
+from dualtape.core.sweep import dependants
 from dualtape.core.tensor import Operand, Tensor
+from dualtape.modes.indexed_slices import IndexedSlices, followed
 
 
 def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, source: Any) -> str:
@@ -22,7 +23,7 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
     want, goal = source._node.id, t._node.id
     if want not in entries:
         return "the source was not watched when the target was computed: call tape.watch(source) first"
-    reached = downstream(entries, {want})
+    reached = dependants(entries, {want})
     if goal in reached:
         return "the target is connected with the source"
     cut = said(cuts, reached)
@@ -41,10 +42,3 @@ def said(cuts: list[Any], reached: set[int]) -> str:
     """The operations without derivative that the source went into, in words."""
     through = [f"{name!r} at {where}" for name, ins, _, where in cuts if not reached.isdisjoint(ins)]
     return " " + "; ".join(through) if through else ""
-
-
-def downstream(entries: dict[int, Any], start: set[int]) -> set[int]:
-    """Everything recorded that depends on ``start``."""
-    from dualtape.modes.tape import dependants
-
-    return dependants(entries, start)

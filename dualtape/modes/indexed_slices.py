@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.table import ROWS
 from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, raw, tensor, wrap
 
 
@@ -105,12 +104,10 @@ class IndexedSlices(Operand):
         )
 
     def _read(self) -> Tensor:
-        scatter, index = ROWS["scatter"].call, self._indices._node.value
-        shape = self.shape
+        shape, index = self.shape, self._indices._node.value
         if index.size and not (0 <= index.min() and index.max() < shape[0]):
             raise IndexError(f"IndexedSlices: an index is outside the first axis of the dense shape {shape}")
-        dense: Tensor = scatter(self._values, index=index, basic=False, to=shape)
-        return dense
+        return scattered(self._values, index, shape)  # type: ignore[no-any-return]
 
     def _value(self) -> Any:
         return self._read()._node.value
@@ -126,6 +123,15 @@ class IndexedSlices(Operand):
 
     def __reduce__(self) -> Any:
         return IndexedSlices, (self._values, self._indices, self._dense_shape)
+
+
+def scattered(values: Any, index: Any, shape: tuple[int, ...]) -> Any:
+    """Slices added up where they belong, in an array; a Tensor, if they are one."""
+    dense: Any = np.zeros(shape, values.dtype)
+    if values.__class__ is Tensor:
+        dense = tensor(dense)
+    np.add.at(dense, index, values)
+    return dense
 
 
 class Slices:
@@ -158,7 +164,7 @@ class Slices:
     def dense(self) -> Any:
         """The array, or the Tensor if the pieces are Tensors."""
         values, indices = self.join()
-        return ROWS["scatter"].call(values, index=indices, basic=False, to=self.shape)
+        return scattered(values, indices, self.shape)
 
     def __add__(self, other: Any) -> Any:
         return other + self.dense()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.batching.level import Batch, ensure_live
-from dualtape.modes.structure import flatten
 from dualtape.batching.sweeps import chunk_size, chunks, rows, unit_seeds
-from dualtape.modes.tape import finished
+from dualtape.core.standin import Standin
 from dualtape.core.tensor import Operand, Tensor, constant, operand
+from dualtape.modes.structure import flatten
+from dualtape.modes.tape import finished
 
 if TYPE_CHECKING:
     from dualtape.modes.tape import GradientTape
@@ -21,8 +21,8 @@ def target_of(what: str, target: Any) -> Tensor:
     if not isinstance(target, Operand):
         raise TypeError(f"the target of {what}() is one Tensor or Variable, not a {type(target).__name__}")
     y: Tensor = operand(target)
-    if y._node.value.__class__ is Batch:
-        ensure_live(y._node.value.level)
+    if isinstance(y._node.value, Standin):
+        y._node.value.ensure_live()
     return y
 
 

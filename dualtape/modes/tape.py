@@ -6,24 +6,23 @@ Length: a third of it says what each of TensorFlow's methods takes, returns and 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.batching.level import OPEN, Batch, NotBatched, ensure_live, is_outside
 from dualtape.core.cotangents import Cotangents, seed
-from dualtape.modes.indexed_slices import IndexedSlices, Slices, followed
 from dualtape.core.recorders import Recorder
-from dualtape.modes.structure import flatten, is_leaf, match_structure
+from dualtape.core.standin import OPEN, Refused, Standin
+from dualtape.core.sweep import Entries, kept_bytes, sweep
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, tensor
+from dualtape.modes.indexed_slices import IndexedSlices, Slices, followed
+from dualtape.modes.structure import flatten, is_leaf, match_structure
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
-from dualtape.modes.variable import READ, Variable
-
-Entries = dict[int, Any]
+from dualtape.modes.variable import Variable
 
 
 class TapeRecorder(Recorder):
@@ -184,7 +183,7 @@ class GradientTape:
     # ---- what it holds
     def __len__(self) -> int:
         """The number of operations recorded."""
-        return sum(1 for e in self._entries.values() if e and e[0] is not READ)
+        return sum(1 for e in self._entries.values() if e and e[0].counts)
 
     def __bool__(self) -> bool:
         return True
@@ -341,8 +340,9 @@ class GradientTape:
     def _ensure_inside(self, *values: Any) -> None:
         """Refuse to look at single examples of a batch that this tape is around: it records all of them at once."""
         for x in values:
-            if isinstance(x, Operand) and is_outside(self._recorder, x._value()):
-                raise NotBatched("a tape around vmap cannot be asked inside for the derivatives of single examples")
+            value = x._value() if isinstance(x, Operand) else None
+            if isinstance(value, Standin) and value.is_inside(self._recorder):
+                raise Refused("a tape around vmap cannot be asked inside for the derivatives of single examples")
 
     def _recorded_for(
         self, what: str, sources: list[Any], target: Any, one_by_one: bool
@@ -389,24 +389,6 @@ class GradientTape:
         return why(self._entries, self._cuts, self._spent and not self._persistent, target, source)
 
 
-def kept_bytes(entries: Entries) -> int:
-    """The bytes of the arrays that entries keep, each buffer counted once, and of the tangents that hang on them."""
-    buffers: dict[int, int] = {}
-    for e in entries.values():
-        if not e:
-            continue
-        for kept in e[0].kept(e):
-            tangents = kept.tangents if kept.__class__ is Node else None
-            for value in (kept, *tangents.values()) if tangents else (kept,):
-                value = value._node if value.__class__ is Tensor else value
-                value = value.value if value.__class__ is Node else value
-                while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
-                    value = value.base
-                if isinstance(value, (np.ndarray, np.generic)):
-                    buffers[id(value)] = value.nbytes
-    return sum(buffers.values())
-
-
 def identity(source: Operand) -> int:
     """The identity a source is followed under."""
     return source._node.id  # type: ignore[no-any-return]
@@ -421,8 +403,8 @@ def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
         if t.__class__ is not Tensor or t.dtype.kind not in "fc":
             continue
         node = t._node
-        if node.value.__class__ is Batch:
-            ensure_live(node.value.level)
+        if isinstance(node.value, Standin):
+            node.value.ensure_live()
         if value is None:
             c = np.ones(node.value.shape, node.value.dtype)[()]
         else:
@@ -455,75 +437,6 @@ def seeds_like(target: Any, given: Any, count: int) -> list[Any]:
     except ValueError as error:
         found = len(flatten(given)[0])
         raise ValueError(f"output_gradients has {found} entries for {count} targets: {error}") from None
-
-
-def sweep(
-    entries: Entries, cotangents: Cotangents, sources: Sequence[int], consume: bool, all_watched: bool
-) -> list[Any]:
-    """Walk the entries from the last to the first; return the cotangent of each source, or None.
-
-    With nobody recording, rules see plain arrays; else Tensors, so that the walk itself is recorded. A walk that
-    consumes lets go of each entry as it passes it. If something is watched that is no source, what depends on no
-    source is left out; ``all_watched`` says that there is nothing of the kind.
-    """
-    raw = not recorders.live()
-    if OPEN[0]:  # some value may be a Batch
-        from dualtape.batching.sweeps import sweep_batches
-
-        return sweep_batches(entries, cotangents, sources, consume, all_watched, raw)
-    needed = None if all_watched else dependants(entries, sources)
-    # Sources that were themselves computed: their cotangent is complete when the walk reaches them, and is passed on.
-    computed = [i for i in sources if entries.get(i) is not None]
-    kept: dict[int, Any] = {}
-    pop = cotangents.pop
-    try:
-        if consume and not computed and needed is None:  # the plain gradient: nothing to look out for
-            take = entries.popitem
-            while entries:
-                i, e = take()
-                if e:
-                    g = pop(i, None)
-                    if g is not None or e[0].outputs > 1:
-                        e[0].pull(e, g, cotangents, raw)
-            return [cotangents.get(i) for i in sources]
-        for i, e in drained(entries) if consume else reversed(list(entries.items())):
-            if e is None:
-                continue
-            if i in computed and i in cotangents:
-                kept[i] = cotangents[i]
-                cotangents.owned.discard(i)
-                if kept[i].__class__ is Slices:
-                    cotangents[i] = kept[i].dense()
-            if not e:
-                continue
-            g = pop(i, None)
-            if g is None and e[0].outputs == 1:
-                continue
-            if needed is not None:
-                if i not in needed and needed.isdisjoint(e[0].inputs(e)):
-                    continue
-                e = e[0].restrict(e, needed)
-            e[0].pull(e, g, cotangents, raw)
-    finally:
-        cotangents.close()
-    return [kept[i] if i in kept else cotangents.get(i) for i in sources]
-
-
-def drained(entries: Entries) -> Iterator[tuple[int, Any]]:
-    """The entries from the last to the first, each let go of as it is passed."""
-    while entries:
-        yield entries.popitem()
-
-
-def dependants(entries: Entries, sources: Iterable[int]) -> set[int]:
-    """The identities that depend on any of ``sources``: nothing else needs a cotangent."""
-    needed = set(sources)
-    for i, e in entries.items():
-        if e and not needed.isdisjoint(e[0].inputs(e)):
-            needed.add(i)
-            if e[0].outputs > 1:
-                needed.update(e[2])
-    return needed
 
 
 def finished(c: Any, source: Any, zero: bool) -> Any:

@@ -10,19 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.costs import Parts
-from dualtape.core.families import Linear
-from dualtape.modes.indexed_slices import IndexedSlices
+from dualtape.core import costs
+from dualtape.core.calls import NOTHING
 from dualtape.core.recorders import STACK
-from dualtape.core.recording import NOTHING
-from dualtape.core.table import Work
+from dualtape.core.standin import Standin
+from dualtape.core.table import Edge, Row
 from dualtape.core.tensor import Node, Operand, Tensor, constant, read_only, tensor, wrap
+from dualtape.modes.indexed_slices import IndexedSlices
 
 
-class Read(Linear):
+class Read(Edge):
     """The step from a Variable to what was read of it. It is in no table: nobody can call it, and it costs nothing."""
 
     __slots__ = ()
+
+    counts = False
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         i = entry[1]
@@ -31,9 +33,12 @@ class Read(Linear):
         else:
             cotangents[i] = g
 
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        return t
 
-READ = Read("read", lambda x: x, lambda g, shape: g, False)
-READ.work = lambda performed: Parts(Work(), Work(), Work(), Work())
+
+READ = Read()
+READ_ROW = Row("read", lambda x: x, [READ], kind="linear", work=lambda performed: costs.FREE)
 
 
 class Variable(Operand):
@@ -108,16 +113,16 @@ class Variable(Operand):
     def value(self) -> Tensor:
         """The value as a Tensor of its own, which a later ``assign`` does not change."""
         node = self._node
-        value = node.value
-        found = tensor(value)
+        found = tensor(node.value)
         stack = STACK.get()
         for r in stack:
             r.access(self)
             known = r.entries
+            entry = READ, node.id, None, None
             if known is None:
-                r.see(READ, (node,), (found._node,), NOTHING, stack)
+                r.see(READ_ROW, entry, (node,), (node,), (found._node,), NOTHING, stack)
             elif node.id in known:
-                known[found._node.id] = (READ, node.id, value.shape, value.dtype, NOTHING)
+                known[found._node.id] = entry
         return found
 
     read_value = value
@@ -158,7 +163,7 @@ class Variable(Operand):
             ValueError: for a value of another shape.
         """
         new = constant(value)._node.value if not isinstance(value, Operand) else value._value()
-        if hasattr(new, "_as_tensor"):
+        if isinstance(new, Standin):
             raise RuntimeError(f"{self.name!r} has one value and cannot be assigned one for each example of a batch")
         self._access()
         self._check(new.shape)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.costs import Work
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear
-from dualtape.core.table import Work, register
+from dualtape.core.lookup import register
 from dualtape.core.tensor import operand
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import column, inv, matrices

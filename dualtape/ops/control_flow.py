@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.recorders import stop_recording
-from dualtape.modes.structure import map_structure
 from dualtape.core.tensor import Operand, constant, operand, raw
+from dualtape.modes.structure import map_structure
 
 
 def cond(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.recording import fresh
-from dualtape.core.table import register
+from dualtape.core.calls import fresh
+from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
 from dualtape.modes.variable import Variable
 

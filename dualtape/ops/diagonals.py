@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.batching import functions as batches
+from dualtape.batching.level import Batch, shifted
 from dualtape.core import costs
 from dualtape.core.families import linear
-from dualtape.core.table import register
+from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, operand
-from dualtape.ops.views import Kind, link_if_shared, read_only
-from dualtape.batching import functions as batches
 from dualtape.ops.indexing import as_tensor
+from dualtape.ops.views import Kind, link_if_shared, read_only
 
 
 def _planted(g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:
@@ -23,14 +24,20 @@ def _planted(g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) ->
     return full
 
 
+def planted_batch(level: Any, g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:
+    """A diagonal of zeros."""
+    p = batches.only(level, g)
+    return Batch(level, planted(p, to=(p.shape[0], *to), offset=offset, axes=shifted(axes, len(to))))
+
+
 # g as a diagonal of zeros in the given shape: the adjoint of taking a diagonal.
 planted = linear(
     _planted,
     lambda g, shape, to, offset, axes: np.diagonal(g, offset, *axes),
     name="plant_diagonal",
     internal=True,
+    batch=planted_batch,
 )
-planted.row.batch = batches.plant
 
 
 def plant(g: Any, shape: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:

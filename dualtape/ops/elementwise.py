@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.batching.level import NotBatched, some
+from dualtape.core.calls import fresh
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
-from dualtape.core.cotangents import guarded
+from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import elementwise, general, linear
-from dualtape.core.table import register
+from dualtape.core.lookup import register
+from dualtape.core.standin import Standin, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 
 LN2 = math.log(2.0)
@@ -34,18 +35,6 @@ DOUBLE = cost(1, nonlinear=2)
 add = elementwise(operator.add, 1, 1, name="add", functions=[np.add], work=SUM)
 subtract = elementwise(operator.sub, 1, -1, name="subtract", functions=[np.subtract], work=SUM)
 multiply = elementwise(operator.mul, lambda y: y, lambda x: x, name="multiply", functions=[np.multiply], work=PRODUCT)
-# A cotangent or tangent times a partial that may be infinite: 0 where the first factor is 0. Rules under a recorder use
-# it, so that what is recorded holds for other cotangents and tangents too.
-zero_wins = elementwise(
-    lambda x, y: guarded(x, x * y),
-    lambda y: y,
-    lambda x: x,
-    name="zero_wins",
-    functions=["zero_wins"],
-    singular=True,
-    chooses=True,
-    work=PRODUCT,
-)
 divide_row = elementwise(
     operator.truediv, lambda y: 1 / y, lambda out, y: -out / y, name="divide", singular=True, work=PRODUCT
 )
@@ -355,8 +344,6 @@ angle = general(
 # ------------------------------------------------------------------ selection
 # np.where(c, x, y) is linear in x and y; the branch not taken gets a zero that no infinite partial may spoil.
 def spread_mask(g: Any, condition: Any, taken: bool, shape: Any) -> Any:
-    from dualtape.core.cotangents import unbroadcast
-
     zero = np.zeros((), raw(g).dtype)[()]
     c = np.where(condition, g, zero) if taken else np.where(condition, zero, g)
     return unbroadcast(c, shape) if c.shape != shape else c
@@ -396,15 +383,10 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """
     condition = raw(operand(condition))
     if x is None and y is None:
-        from dualtape.core.recording import fresh
-
         return tuple(fresh(i) for i in np.nonzero(condition))
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
-    try:
-        mask = np.array(condition, bool)[()]
-    except NotBatched:
-        mask = condition.astype(bool)
+    mask = condition.astype(bool) if isinstance(condition, Standin) else np.array(condition, bool)[()]
     return select(x, y, condition=mask)
 
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualtape.batching import functions as batches
+from dualtape.batching.level import Batch, Level, each, is_batched
 from dualtape.core import costs
-from dualtape.batching.level import Batch, Level, each, is_batched, retried
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
-from dualtape.core.table import register
+from dualtape.core.lookup import register
 from dualtape.core.tensor import Tensor, raw
-from dualtape.batching import functions as batches
 from dualtape.ops.linalg import count, inverse_or_nan, matrices, mH
 
 
@@ -71,10 +71,17 @@ def triangular(x: Any, y: Any, lower: bool = True, unit: bool = False) -> Any:
     """x^-1 y for triangular x: a plain array of plain arrays, else a Tensor."""
     if x.__class__ is Tensor or y.__class__ is Tensor:
         return solve_triangular(x, y, lower=lower, unit=unit)
-    try:
-        return trtrs(x, y, lower, unit)
-    except Exception as error:
-        return retried(solve_triangular.row, trtrs, (x, y), {"lower": lower, "unit": unit}, error)
+    return solve_triangular.row.kernel(x, y, lower=lower, unit=unit)
+
+
+def many_right_sides(level: Level, x: Any, y: Any, lower: bool, unit: bool) -> Any:
+    """The right sides of all examples beside each other, if one matrix is that of all; else one by one."""
+    if is_batched(level, y) and not is_batched(level, x) and x.ndim == y.ndim == 2:
+        p = np.moveaxis(y.physical, 0, 1)
+        columns = np.reshape(p, (p.shape[0], -1))
+        out = np.reshape(triangular(batches.held(level, x), columns, lower, unit), p.shape)
+        return Batch(level, np.moveaxis(out, 1, 0))
+    return each(level, triangular, x, y, lower=lower, unit=unit)
 
 
 TRIANGLE_SOLVE = count(lambda m, n, k: n * n * k)
@@ -93,21 +100,9 @@ solve_triangular = general(
         lambda g, x, shape, lower, unit: unbroadcast(triangular(mH(x), g, not lower, unit), shape),
     ],
     work=costs.factorisation(TRIANGLE_SOLVE, TRIANGLE_TANGENT, TRIANGLE_TANGENT),
+    batch=many_right_sides,
     doc="x^-1 y for triangular matrices x and matrices y; the other triangle is not read.",
 )
-
-
-def many_right_sides(level: Level, x: Any, y: Any, lower: bool, unit: bool) -> Any:
-    """The right sides of all examples beside each other, if one matrix is that of all; else one by one."""
-    if is_batched(level, y) and not is_batched(level, x) and x.ndim == y.ndim == 2:
-        p = np.moveaxis(y.physical, 0, 1)
-        columns = np.reshape(p, (p.shape[0], -1))
-        out = np.reshape(triangular(batches.held(level, x), columns, lower, unit), p.shape)
-        return Batch(level, np.moveaxis(out, 1, 0))
-    return each(level, triangular, x, y, lower=lower, unit=unit)
-
-
-solve_triangular.row.batch = many_right_sides
 
 
 # ------------------------------------------------------------------ Cholesky

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.calls import fresh, record
 from dualtape.core.cotangents import cast_back
 from dualtape.core.families import Linear
-from dualtape.modes.indexed_slices import Slices
-from dualtape.core.recording import fresh, publish, record
+from dualtape.core.table import Row, publish
 from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
+from dualtape.modes.indexed_slices import Slices
 from dualtape.modes.variable import Variable
 from dualtape.ops.indexing import getitem, scatter
 
 
 class Gather(Linear):
-    """x[index] of an array of integers. Entry: as for every linear operation.
+    """The x of x[index], where the index is an array of integers.
 
     Where the sweep takes slices for the cotangent of x, the cotangent of the result is one piece of them; else it
     is scattered into zeros.
@@ -26,7 +27,7 @@ class Gather(Linear):
     __slots__ = ()
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, i, shape, dtype, params = entry
+        _, i, (shape, dtype), params = entry
         before = cotangents.get(i)
         if i in cotangents.sparse and (before is None or before.__class__ is Slices):
             cotangents.masked = True
@@ -36,17 +37,14 @@ class Gather(Linear):
             return
         super().pull(entry, g, cotangents, raw)
 
-    def kept(self, entry: Any) -> tuple[Any, ...]:
-        return (entry[4]["index"],)
 
-
-gather_row = Gather(
+gather_row = Row(
     "gather",
     lambda x, index: x[index],
-    lambda g, shape, index: scatter(g, index=index, basic=False, to=shape),
-    selects=True,
+    [Gather(lambda g, shape, index: scatter(g, index=index, basic=False, to=shape), selects=True)],
+    kind="linear",
+    work=costs.moves,
 )
-gather_row.work = costs.moves
 
 
 def rows(x: Any, index: Any) -> Any:

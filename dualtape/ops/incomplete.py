@@ -14,11 +14,12 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core import costs
-from dualtape.batching.level import every, some
+from dualtape.core.costs import Work
 from dualtape.core.cotangents import guarded, unbroadcast
 from dualtape.core.families import general
+from dualtape.core.lookup import register
 from dualtape.core.recorders import is_tracked
-from dualtape.core.table import Work, register
+from dualtape.core.standin import every, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops.indexing import as_tensor
 

@@ -14,17 +14,19 @@ from weakref import ref
 
 import numpy as np
 
+from dualtape.batching import functions as batches
+from dualtape.batching.level import Batch, is_batched, top
 from dualtape.core import costs
-from dualtape.modes.accumulator import TangentRecorder
-from dualtape.batching.level import MANY, Batch, carried_out, is_batched, retried, top
+from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
-from dualtape.core.families import Linear, linear
+from dualtape.core.families import Together, linear
+from dualtape.core.lookup import register
 from dualtape.core.recorders import STACK
-from dualtape.core.recording import publish, record
-from dualtape.core.table import Row, register
+from dualtape.core.standin import Standin
+from dualtape.core.table import Edge, Row, publish
+from dualtape.core.tangents import TangentRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
-from dualtape.batching import functions as batches
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -59,34 +61,23 @@ def normal_index(index: Any) -> tuple[Any, bool]:
     return value, False
 
 
-class Getitem(Linear):
-    """x[index]. Its cotangents are added into one buffer per array, so that a loop over elements is linear.
+class Getitem(Edge):
+    """The x of x[index]. Its cotangents are added into one buffer per array, so that a loop over elements is linear.
 
-    Entry: row, identity, shape, dtype, index, whether it is basic.
+    It keeps the index and whether it is basic.
     """
 
     __slots__ = ()
 
-    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
-        value = operands[0].value
-        return self, ids[0], value.shape, value.dtype, params["index"], params["basic"]
-
-    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        return tangents[0][entry[4]]
-
-    def advance(self, operands: Any, outs: Any, params: Any, tangents: Any, raw: bool) -> Any:
-        return tangents[0][params["index"]]
-
-    def kept(self, entry: Any) -> tuple[Any, ...]:
-        index = entry[4]
-        return tuple(index) if index.__class__ is tuple else (index,)
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        return t[kept[0]]
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, i, shape, dtype, index, basic = entry
+        _, i, (shape, dtype), (index, basic) = entry
         if not basic:
             cotangents.masked = True
         before = cotangents.get(i)
-        if g.__class__ is Tensor or before.__class__ is Tensor:
+        if g.__class__ is Tensor or before.__class__ is Tensor or isinstance(g, Standin) or isinstance(before, Standin):
             if basic and not g.shape and before.__class__ is Tensor and i in cotangents.owned:
                 # One element: added where it belongs, so that a loop over elements is linear at every order.
                 total = before[index] + g
@@ -95,8 +86,7 @@ class Getitem(Linear):
             c = scatter(g, index=index, basic=basic, to=shape)
             if before is None:
                 cotangents.owned.add(i)
-            plain = c._node.value if c.__class__ is Tensor else c
-            cotangents.add(i, c if plain.dtype is dtype else cast_back(c, dtype))
+            cotangents.add(i, cast_back(c, dtype))
             return
         if g.dtype is not dtype:
             g = cast_back(g, dtype)
@@ -117,34 +107,36 @@ class Getitem(Linear):
             else:
                 buffer[index] = part + g
 
-    def pull_batch(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
-        _, i, shape, dtype, index, basic = entry
-        before = cotangents.get(i)
-        level = top([g, index, before])
-        if not raw or level is None or level.marker is not None:
-            return False
-        if is_batched(level, before) and before.physical.__class__ is ndarray and i in cotangents.owned:
-            buffer = before.physical
-        else:
-            buffer = np.zeros((level.size, *shape), dtype)
-            if before is not None:
-                before = batches.whole(level, before)
-                if before.__class__ is not ndarray:
-                    return False
-                buffer = buffer + before
-        g = cast_back(batches.whole(level, g), dtype)
-        if g.__class__ is not ndarray:
-            return False
-        if not basic:
-            cotangents.masked = True
-        key, part = batches.placed(level, g, index, len(shape))
-        if basic:
-            buffer[key] += part
-        else:
-            np.add.at(buffer, key, part)
-        cotangents[i] = Batch(level, buffer)
-        cotangents.owned.add(i)
-        return True
+
+def pull_read(entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
+    """The way back to x for a batch: into a buffer of all examples, if nobody records."""
+    _, i, (shape, dtype), (index, basic) = entry
+    before = cotangents.get(i)
+    level = top([g, index, before])
+    if not raw or level is None or level.marker is not None:
+        return False
+    if is_batched(level, before) and before.physical.__class__ is ndarray and i in cotangents.owned:
+        buffer = before.physical
+    else:
+        buffer = np.zeros((level.size, *shape), dtype)
+        if before is not None:
+            before = batches.whole(level, before)
+            if before.__class__ is not ndarray:
+                return False
+            buffer = buffer + before
+    g = cast_back(batches.whole(level, g), dtype)
+    if g.__class__ is not ndarray:
+        return False
+    if not basic:
+        cotangents.masked = True
+    key, part = batches.placed(level, g, index, len(shape))
+    if basic:
+        buffer[key] += part
+    else:
+        np.add.at(buffer, key, part)
+    cotangents[i] = Batch(level, buffer)
+    cotangents.owned.add(i)
+    return True
 
 
 def _scatter(g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
@@ -156,23 +148,38 @@ def _scatter(g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
     return out
 
 
+def scatter_batch(level: Any, g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
+    """What was read by an index, put at its place in zeros."""
+    p = batches.whole(level, g)
+    out = np.zeros((level.size, *to), p.dtype)
+    key, p = batches.placed(level, p, index, len(to))
+    if p.__class__ is not np.ndarray:
+        return Batch(level, scatter(p, index=key, basic=basic, to=out.shape))
+    if basic:
+        out[key] = p
+    else:
+        np.add.at(out, key, p)
+    return Batch(level, out)
+
+
 # g put at x[index] of zeros; what falls on one element is added up.
 scatter = linear(
     _scatter,
     lambda g, shape, index, basic, to: read(g, index=index, basic=basic),
     name="scatter",
     internal=True,
+    batch=scatter_batch,
 )
-scatter.row.batch = batches.scatter
-
-getitem_row = Getitem(
+getitem_edge = Getitem(("index", "basic"))
+getitem_row = Row(
     "getitem",
     lambda x, index, basic: x[index],
-    lambda g, shape, index, basic: scatter(g, index=index, basic=basic, to=shape),
-    selects=True,
+    [getitem_edge],
+    kind="linear",
+    work=costs.moves,
+    batch=lambda level, x, index, basic: batches.getitem(level, x, index),
+    pull_batch=pull_read,
 )
-getitem_row.work = costs.moves
-getitem_row.batch = lambda level, x, index, basic: batches.getitem(level, x, index)
 
 
 def read(x: Any, index: Any, basic: bool) -> Any:
@@ -197,25 +204,24 @@ def getitem(x: Any, index: Any) -> Any:
     n = x._node
     value = n.value
     out = new(Node)
-    try:
-        out.value = found = value[key]
-    except Exception as error:
-        out.value = found = retried(getitem_row, getitem_row.kernel, (value,), {"index": key, "basic": basic}, error)
+    out.value = found = value[key] if value.__class__ is ndarray else getitem_row.kernel(value, index=key, basic=basic)
     out.id = new_id()
     out.tangents = None
     sealed = False
     stack = stack_now()
-    for r in stack:
-        known = r.entries
-        if known is None:
-            r.see(getitem_row, (n,), (out,), {"index": key, "basic": basic}, stack)
-        elif n.id in known:
-            if r.sealed and known[n.id] is None:
-                sealed = True
-            known[out.id] = (getitem_row, n.id, value.shape, value.dtype, key, basic)
+    if stack:
+        entry = getitem_edge, n.id, (value.shape, value.dtype), (key, basic)
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see(getitem_row, entry, (n,), (n,), (out,), {"index": key, "basic": basic}, stack)
+            elif n.id in known:
+                if r.sealed and known[n.id] is None:
+                    sealed = True
+                known[out.id] = entry
     result = new(Tensor)
     result._node = out
-    if basic and (found.__class__ is ndarray or (found.__class__ is Batch and found.shape)):
+    if basic and (found.__class__ is ndarray or (isinstance(found, Standin) and found.shape)):
         result._base = x, SLICE, key  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
             return result
@@ -230,33 +236,35 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 # ------------------------------------------------------------------ assignment
-class Assign(Row):
-    """x with x[index] replaced by v. Entry: row, identity of x, of v, of the result, shape and dtype of each, index."""
+class Assign(Together):
+    """x with x[index] replaced by v. Its rules write in place where nobody else holds the array."""
 
     __slots__ = ()
 
-    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
-        x, v = operands
-        x = x.value if x.__class__ is Node else np.asarray(x)
-        v = v.value if v.__class__ is Node else np.asarray(v)
-        i, j = ids
-        return self, i, j, outs[0].id, x.shape, x.dtype, v.shape, v.dtype, params
+    def shared(self, operands: Any, out: Any, params: Any) -> Any:
+        x = operands[0].value if operands[0].__class__ is Node else np.asarray(operands[0])
+        return out.id, x.shape, x.dtype, params
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, i, j, out, _, dtype, shape, v_dtype, params = entry
+        out, _, _, params = entry[1][3][1]
         index, basic = params["index"], params["basic"]
+        plain = not (g.__class__ is Tensor or isinstance(g, Standin))
         cotangents.masked = True
-        if j:
+        _, i, (shape, dtype), (k, _) = entry[-1]
+        if k == 1:
             c = read(g, index, basic)
             if not basic:
                 c = c * last_written(index, g.shape)
-            elif i and c.__class__ is np.ndarray:
+            elif plain and len(entry) == 3 and c.__class__ is np.ndarray:
                 c = c.copy()  # the place is cleared below
-            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, v_dtype))
-        if not i:
-            return
-        if g.__class__ is Tensor:
-            cotangents.add(i, cast_back(replaced(g, np.zeros((), g.dtype), params), dtype))
+            cotangents.add(i, cast_back(unbroadcast(c, shape) if c.shape != shape else c, dtype))
+            if len(entry) == 2:
+                return
+        _, i, (_, dtype), _ = entry[1]
+        if not plain:
+            zero = np.zeros((), g.dtype)[()]
+            left = replaced(g, zero, params) if g.__class__ is Tensor else assigned(g, zero, index, basic)
+            cotangents.add(i, cast_back(left, dtype))
             return
         if out not in cotangents.owned:
             g = np.array(g)
@@ -267,50 +275,22 @@ class Assign(Row):
             cotangents[i] = g
             cotangents.owned.add(i)
 
-    def pull_batch(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
-        _, i, j, _, _, dtype, shape, v_dtype, params = entry
-        if g.__class__ is not Batch:
-            return False
-        index, basic = params["index"], params["basic"]
-        cleared = assigned(g, np.zeros((), g.dtype)[()], index) if i else None
-        cotangents.masked = True
-        if j:
-            c = g[index] if basic else g[index] * last_written(index, g.shape)
-            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, v_dtype))
-        if i:
-            cotangents.add(i, cast_back(cleared, dtype))
-        return True
-
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        _, _, _, _, shape, dtype, _, _, params = entry
-        t, s = tangents
+        _, shape, dtype, params = entry[1][3][1]
+        t = tangents[0] if entry[1][3][0] == 0 else None
+        s = tangents[-1] if entry[-1][3][0] == 1 else np.zeros((), dtype)
         if s is None:
             s = np.zeros((), dtype)
         if t.__class__ is Tensor or s.__class__ is Tensor:
             return replaced(tensor(np.zeros(shape, dtype)) if t is None else t, s, params)
         if t is None:
             t = np.zeros(shape, dtype)
-        elif not (params.get("alone") and getrefcount(t) <= TANGENT_REFERENCES and writable(t)):
-            if t.__class__ is Batch:
-                return assigned(t, s, params["index"])
+        if isinstance(t, Standin) or isinstance(s, Standin):
+            return assigned(t, s, params["index"], params["basic"])
+        if not (params.get("alone") and getrefcount(t) <= TANGENT_REFERENCES and writable(t)):
             t = np.array(t)
-        try:
-            t[params["index"]] = s
-        except Exception:
-            if s.__class__ is not Batch:
-                raise
-            return assigned(t, s, params["index"])
+        t[params["index"]] = s
         return t
-
-    def inputs(self, entry: Any) -> tuple[int, ...]:
-        return entry[1], entry[2]
-
-    def restrict(self, entry: Any, needed: Any) -> Any:
-        row, i, j, *rest = entry
-        return (row, i if i in needed else 0, j if j in needed else 0, *rest)
-
-    def kept(self, entry: Any) -> tuple[Any, ...]:
-        return ()
 
 
 def last_written(index: Any, shape: tuple[int, ...]) -> Any:
@@ -321,17 +301,44 @@ def last_written(index: Any, shape: tuple[int, ...]) -> Any:
     return (place[index] == numbers).astype(float)[()]
 
 
-assign_row = Assign("setitem", lambda x, v, index, basic: _assigned(x, v, index), kind="linear")
-assign_row.work = costs.moves
-assign_row.batch = batches.assign
+def assign_batch(level: Any, x: Any, v: Any, index: Any, basic: bool = True, alone: bool = False) -> Any:
+    """x with x[index] replaced by v."""
+    p = batches.whole(level, x)
+    written = np.empty(rank_shape(level, x, index))
+    q = batches.held(level, v)
+    if is_batched(level, v):
+        q = q.reshape((q.shape[0], *(1,) * (written.ndim - v.ndim), *q.shape[1:]))
+        q = np.broadcast_to(q, (q.shape[0], *written.shape))
+    else:
+        q = np.broadcast_to(q, (level.size, *written.shape))
+    key, q = batches.placed(level, q, index, np.ndim(x))
+    if p.__class__ is Tensor or q.__class__ is Tensor:
+        return Batch(level, replaced(p, q, {"index": key, "basic": basic}))
+    if isinstance(p, Batch) or isinstance(q, Batch):
+        return Batch(level, assigned(p, q, key, basic))
+    p = np.array(p)
+    p[key] = q
+    return Batch(level, p)
 
 
-def assigned(x: Any, v: Any, index: Any) -> Any:
-    """x with x[index] replaced by v, of which at least one is a Batch."""
-    return carried_out(batches.assign, (x, v, index), {}, _assigned)
+def rank_shape(level: Any, x: Any, index: Any) -> tuple[int, ...]:
+    """The shape of x[index] for one example."""
+    y: Any = batches.getitem(level, Batch(level, np.broadcast_to(np.zeros(()), (level.size, *np.shape(x)))), index)
+    return y.shape  # type: ignore[no-any-return]
 
 
-MANY.add(batches.assign)
+assign_row = Assign(
+    "setitem",
+    lambda x, v, index, basic, alone=False: _assigned(x, v, index),
+    kind="linear",
+    work=costs.moves,
+    batch=assign_batch,
+)
+
+
+def assigned(x: Any, v: Any, index: Any, basic: bool) -> Any:
+    """x with x[index] replaced by v, neither of them a Tensor."""
+    return assign_row.kernel(x, v, index=index, basic=basic)
 
 
 def _assigned(x: Any, v: Any, index: Any) -> Any:
@@ -344,12 +351,10 @@ def replaced(x: Any, v: Any, params: dict[str, Any], alone: bool = False) -> Ten
     """x with x[index] = v, recorded; written in place if nobody else holds the array."""
     operands = (x._node if x.__class__ is Tensor else x, v._node if v.__class__ is Tensor else v)
     old, new = raw(x), raw(v)
-    try:
-        if not alone:
-            old = np.array(old)
+    if alone and not isinstance(new, Standin):
         old[params["index"]] = new
-    except Exception as error:
-        old = retried(assign_row, assign_row.kernel, (raw(x), new), params, error)
+    else:
+        old = assign_row.kernel(old, new, **params)
     out = Node(old)
     if STACK.get():
         record(assign_row, operands, (out,), {**params, "alone": alone})
@@ -584,14 +589,16 @@ def _calibrate_tangent() -> int:
         __slots__ = ()
 
         def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-            t, _ = tangents
+            t = tangents[0] if entry[1][3][0] == 0 else None
             seen.append(getrefcount(t))
             return t
 
-    node, recorder = Node(np.zeros(2)), TangentRecorder(0)
+    node, out, recorder = Node(np.zeros(2)), Node(np.zeros(2)), TangentRecorder(0)
     node.tangents = {0: np.zeros(2)}
     probe = Probe("probe", assign_row.kernel, kind="linear")
-    recorder.see(probe, (node, np.zeros(())), (Node(np.zeros(2)),), {"index": 0, "basic": True}, (recorder,))
+    operands, params = (node, np.zeros(())), {"index": 0, "basic": True}
+    entry = probe.whole(probe.parts(operands, out, params))
+    recorder.see(probe, entry, [node], operands, (out,), params, (recorder,))
     return seen[0]
 
 

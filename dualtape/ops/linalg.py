@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs
+from dualtape.core.calls import call_of_two
 from dualtape.core.cotangents import cast_back, unbroadcast
-from dualtape.core.families import General, general
-from dualtape.core.recording import opened, publish, several_call
-from dualtape.core.table import register
-from dualtape.core.tensor import operand, raw
+from dualtape.core.families import general, ruled
+from dualtape.core.lookup import register
+from dualtape.core.table import Row, publish
+from dualtape.core.tensor import opened, operand, raw
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.products import mT
 
@@ -77,31 +78,41 @@ def back_to(c: Any, shape: tuple[int, ...]) -> Any:
     return c if c.shape == shape else unbroadcast(c, shape)
 
 
-class Solve(General):
+class Solve(Row):
     """A solve shares its right side between the operands: one more solve for a tangent, and one for a cotangent."""
 
     __slots__ = ()
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
         da, db = tangents
-        a, out = opened(entry[3][0], raw), opened(entry[3][-1], raw)
-        if da is None or not entry[1][0]:
-            return np.linalg.solve(a, db)
+        if da is None or db is None:
+            return super().push(entry, tangents, raw)
+        a, out = opened(entry[1][3], raw)
         vector = out.ndim < a.ndim
-        moved = product(da, out, vector)
-        return solved(a, -moved if db is None or not entry[1][1] else db - moved, vector)
+        return solved(a, db - product(da, out, vector), vector)
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, (i, j), _, kept, (like_a, like_b), _ = entry
-        a = opened(kept[0], raw)
-        vector = g.ndim < a.ndim
-        w = solved(mH(a), g, vector)
-        if j:
-            cotangents.add(j, cast_back(back_to(w, like_b[0]), like_b[1]))
-        if i:
-            out = opened(kept[-1], raw)
-            c = column(w) @ mH(column(out)) if vector else w @ mH(out)
-            cotangents.add(i, cast_back(back_to(-c, like_a[0]), like_a[1]))
+        _, (_, i, like_a, kept), (_, j, like_b, _) = entry
+        a, out = opened(kept, raw)
+        w = weights(g, a)
+        cotangents.add(j, cast_back(back_to(w, like_b[0]), like_b[1]))
+        cotangents.add(i, cast_back(back_to(-outer_of(w, out, a), like_a[0]), like_a[1]))
+
+
+def weights(g: Any, a: Any) -> Any:
+    """The cotangent of the right side: a^-H g."""
+    return solved(mH(a), g, g.ndim < a.ndim)
+
+
+def outer_of(w: Any, out: Any, a: Any) -> Any:
+    """w out^H, for matrices or vectors."""
+    return column(w) @ mH(column(out)) if w.ndim < a.ndim else w @ mH(out)
+
+
+def solve_forward(t: Any, x: Any, out: Any) -> Any:
+    """The tangent by a: -a^-1 t out."""
+    vector = out.ndim < x.ndim
+    return solved(x, -product(t, out, vector), vector)
 
 
 SOLVE_FACTOR = count(lambda m, n, k: 2 * n**3 / 3 + 2 * n * n * k)
@@ -112,17 +123,21 @@ def solve_again(op: costs.Performed) -> int:
     return SOLVE_FACTOR(op) + (count(lambda m, n, k: 2 * n * n * k)(op) if op.active[0] else 0)
 
 
-# These signatures say what an entry keeps, for each operand; Solve has the rules.
-solve_solver = Solve(
+solve_row = Solve(
     "solve",
     lambda x, y: np.linalg.solve(x, y),
-    [lambda t, x, out: t, lambda t, x: t],
-    [lambda g, x, out: g, lambda g, x: g],
-    outputs=1,
-    selects=False,
+    ruled(
+        "solve",
+        [solve_forward, lambda t, x: np.linalg.solve(x, t)],
+        [
+            lambda g, x, out, shape: back_to(-outer_of(weights(g, x), out, x), shape),
+            lambda g, x, shape: back_to(weights(g, x), shape),
+        ],
+    ),
+    kind="general",
+    work=costs.factorisation(SOLVE_FACTOR, solve_again, solve_again),
 )
-solve_solver.work = costs.factorisation(SOLVE_FACTOR, solve_again, solve_again)
-solve_row = publish(solve_solver, several_call(solve_solver, solve_solver.kernel), (), None)
+solve_call = publish(solve_row, call_of_two(solve_row))
 
 
 def solve(a: Any, b: Any) -> Any:
@@ -155,7 +170,7 @@ def solve(a: Any, b: Any) -> Any:
             f"solve: a of shape {a.shape} takes b of shape ({n},) or (..., {n}, k), got {b.shape}"
             + ("; give stacks of vectors a last axis: b[..., None]" if b.ndim and b.shape[-1] == n else "")
         )
-    return solve_row(a, b if b.dtype.kind in "fc" else b.astype(np.float64))
+    return solve_call(a, b if b.dtype.kind in "fc" else b.astype(np.float64))
 
 
 inv_row = general(

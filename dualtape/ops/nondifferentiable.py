@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.families import nondifferentiable as absent
+from dualtape.core.lookup import register
 from dualtape.core.tensor import SCALARS, Operand, raw
-from dualtape.batching import functions as batches
 
 # ------------------------------------------------------------------ rounding
 floor = absent(np.floor)
@@ -70,16 +70,8 @@ def nonzero(x: Any) -> Any:
     return where(x)
 
 
-# ------------------------------------------------------------------ casts that cut
-# A cast to an integer or boolean dtype; casts between floating dtypes are linear (``shaping.cast``).
-to_integer = absent(lambda x, dtype: np.asarray(x).astype(dtype)[()], name="to_integer")
-to_integer.row.batch = batches.cast
-
-
 def facts() -> None:
     """NumPy's questions about an array that are answered without a Tensor."""
-    from dualtape.core.table import register
-
     register(lambda x, *a, **k: np.shape(x._value()), np.shape)
     register(lambda x, *a, **k: np.ndim(x._value()), np.ndim)
     register(lambda x, *a, **k: np.size(x._value(), *a, **k), np.size)

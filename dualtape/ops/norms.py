@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import costs
-from dualtape.batching.level import some
-from dualtape.core.families import general, nondifferentiable
-from dualtape.core.table import Work, register
-from dualtape.core.tensor import operand, raw
 from dualtape.batching import functions as batches
+from dualtape.core import costs
+from dualtape.core.costs import Work
+from dualtape.core.families import general, nondifferentiable
+from dualtape.core.lookup import register
+from dualtape.core.standin import some
+from dualtape.core.tensor import operand, raw
 from dualtape.ops.elementwise import direction, unit
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, inv, solve
@@ -50,7 +51,7 @@ def slope(x: Any, out: Any, p: float, axis: Axis) -> Any:
     return unit(x) * (size / norm) ** (p - 1)
 
 
-norm_row = general(
+norm_row: Any = general(
     p_norm,
     name="norm",
     jvp=lambda t, x, out, p, axis, keepdims: np.add.reduce(
@@ -58,8 +59,8 @@ norm_row = general(
     ),
     vjp=lambda g, x, out, shape, p, axis: g.reshape(kept_shape(shape, axis)) * slope(x, out, p, axis),
     work=costs.composite(Work(adds=1, mults=1), Work(mults=1), Work(adds=1, mults=1)),
+    batch=batches.shifting(lambda: norm_row.row),
 )
-norm_row.row.batch = batches.shifting(norm_row.row)
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:

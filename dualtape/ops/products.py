@@ -11,9 +11,9 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear, linear
-from dualtape.memory.reserve import SMALLEST, room
-from dualtape.core.table import register
+from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.memory.reserve import SMALLEST, room
 
 
 def mT(x: Any) -> Any:
@@ -241,7 +241,7 @@ def as_array(x: Any) -> Any:
 
 def operand_tensor(x: Any) -> Any:
     """A Tensor made of a plain result."""
-    from dualtape.core.recording import fresh
+    from dualtape.core.calls import fresh
 
     return fresh(x)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.lookup import LATE_FAMILIES, TABLE, UFUNC_METHODS
+from dualtape.core.lookup import lookup as find
 from dualtape.core.recorders import is_tracked
-from dualtape.core.table import TABLE
-from dualtape.core.tensor import LATE_FAMILIES, UFUNC_METHODS, Operand, Tensor, operand, raw
-from dualtape.core.tensor import lookup as find
+from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
 from dualtape.ops.elementwise import conjugate, imag, real, where
 

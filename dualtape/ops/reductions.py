@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.batching import functions as batches
+from dualtape.batching.level import Batch
 from dualtape.core import costs
-from dualtape.batching.level import Batch, NotBatched, finite, retried, some
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
-from dualtape.core.table import register
+from dualtape.core.lookup import register
+from dualtape.core.standin import Standin, finite, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
-from dualtape.batching import functions as batches
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 
@@ -69,24 +70,28 @@ def _spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
     return full
 
 
+def spread_batch(level: Any, g: Any, to: tuple[int, ...], axis: Any) -> Any:
+    """What was reduced over axes, spread out again."""
+    kept = tuple([1 if axis is None or k in axis else n for k, n in enumerate(to)])
+    p = g.physical
+    return Batch(level, np.broadcast_to(p.reshape((p.shape[0], *kept)), (p.shape[0], *to)))
+
+
 spread_row = linear(
     _spread,
     lambda g, shape, to, axis: np.add.reduce(g, axis=axis).reshape(shape),
     name="spread",
     internal=True,
     work=costs.moves,
+    batch=spread_batch,
 )
-spread_row.row.batch = batches.spread
 
 
 def spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
     """g, reduced over ``axis`` (with or without keeping it), spread out again to the shape ``to``."""
     if g.__class__ is Tensor:
         return spread_row(g, to=to, axis=axis)
-    try:
-        return _spread(g, to, axis)
-    except Exception as error:
-        return retried(spread_row.row, _spread, (g,), {"to": to, "axis": axis}, error)
+    return spread_row.row.kernel(g, to=to, axis=axis)
 
 
 sum_row = linear(
@@ -256,7 +261,7 @@ def prod(
 def ties(x: Any, out: Any, axis: Axis) -> Any:
     """The share of each element in an extreme: equal among those that attain it."""
     x, out = raw(x), raw(out)
-    x = x if x.__class__ is Batch else np.asarray(x)
+    x = x if isinstance(x, Standin) else np.asarray(x)
     top = np.reshape(out, kept_shape(x.shape, axis))
     mask = x == top
     if x.dtype.kind in "fc" and some(np.isnan(top)):
@@ -272,12 +277,7 @@ def shared(t: Any, shares: Any) -> Any:
     """t times the shares, where a share of nothing is 0 even of an infinite t."""
     product = t * shares
     value = raw(product)
-    try:
-        total = np.vdot(value, value)
-        all_finite = total - total == 0
-    except NotBatched:
-        all_finite = finite(value)
-    return product if all_finite else where(shares != 0, product, np.zeros((), value.dtype)[()])
+    return product if finite(value) else where(shares != 0, product, np.zeros((), value.dtype)[()])
 
 
 def extreme(kernel: Any, name: str) -> Any:
@@ -450,14 +450,14 @@ def weights(x: Any, out: Any, axis: Axis) -> Any:
     return share(x, np.reshape(out, kept_shape(raw(x).shape, axis)))
 
 
-logsumexp_row = general(
+logsumexp_row: Any = general(
     logsumexp_kernel,
     name="logsumexp",
     jvp=lambda t, x, out, axis, keepdims: np.add.reduce(t * weights(x, out, axis), axis=axis, keepdims=keepdims),
     vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * np.conjugate(weights(x, out, axis)),
     work=costs.composite(Work(adds=3, nonlinear=1), Work(adds=1, nonlinear=1), Work(mults=1)),
+    batch=batches.shifting(lambda: logsumexp_row.row),
 )
-logsumexp_row.row.batch = batches.shifting(logsumexp_row.row)
 
 
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:

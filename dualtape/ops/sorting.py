@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.table import register
+from dualtape.core.lookup import register
 from dualtape.core.tensor import operand, raw
 from dualtape.ops.indexing import as_tensor, take_along_axis
 from dualtape.ops.shaping import ravel

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from dualtape.batching.level import every, some
+from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise, general
-from dualtape.core.table import Work, register
+from dualtape.core.lookup import register
+from dualtape.core.standin import every, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import reductions

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core.families import general
-from dualtape.core.table import register
+from dualtape.core.lookup import register
 from dualtape.core.tensor import operand, raw
 from dualtape.ops.factorisations import hermitian, unit, works
 from dualtape.ops.indexing import as_tensor

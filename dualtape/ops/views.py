@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from dualtape.batching.level import Batch, bare
+from dualtape.core.standin import Standin
 from dualtape.core.tensor import Tensor
 
 
@@ -69,8 +69,8 @@ def link_if_shared(view: Tensor, owner: Any, kind: Kind, arg: Any) -> Tensor:
     """``link`` the result of an operation if it shares memory with its operand."""
     if owner.__class__ is Tensor:
         value, whole = view._node.value, owner._node.value
-        while value.__class__ is Batch and whole.__class__ is Batch:  # as its examples lie in memory, so do they all
-            value, whole = bare(value.physical), bare(whole.physical)
+        if isinstance(value, Standin) and isinstance(whole, Standin):
+            value, whole = value.memory(), whole.memory()
         if value.__class__ is np.ndarray and np.may_share_memory(value, whole):
             link(view, owner, kind, arg)
     return view
@@ -89,7 +89,7 @@ def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[
         views = ()
     if views:
         value = x._node.value
-        # (Which elements of a Batch were written is not asked: all its views are cut anew.)
+        # (Which elements of a stand-in were written is not asked: all its views are cut anew.)
         known = value.__class__ is np.ndarray
         part = value if written is None or not known else written(value)
         for r in list(views):

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.batching.level import Batch, ensure_live
-from dualtape.memory.reserve import copied
 from dualtape.core.recorders import STACK
-from dualtape.modes.structure import Rebuild, flatten, is_leaf, map_structure
-from dualtape.core.table import TABLE
-from dualtape.modes.tape import TapeRecorder
+from dualtape.core.standin import Standin
 from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, operand, tensor, wrap
+from dualtape.memory.reserve import copied
+from dualtape.modes.structure import Rebuild, flatten, is_leaf, map_structure
+from dualtape.modes.tape import TapeRecorder
+from dualtape.ops.shaping import identity
 
 FLOATING = "a derivative needs floating or complex numbers: write 3.0 for 3, or convert with astype(float)"
 
@@ -34,7 +34,7 @@ def source(leaf: Any, name: str, k: int, j: int | None = None) -> Tensor:
         x = leaf._read()
         if x.dtype.kind not in "fc":
             raise TypeError(f"{label} is a Tensor of dtype {x.dtype}: {FLOATING}")
-        return TABLE["identity"](x) if STACK.get() else wrap(Node(x._node.value))
+        return identity(x) if STACK.get() else wrap(Node(x._node.value))
     if isinstance(leaf, np.ma.MaskedArray):
         raise TypeError(f"{label} is a masked array, and its mask would be lost: pass its data and its mask apart")
     if isinstance(leaf, np.ndarray) and leaf.dtype == object and has_tensor(leaf):
@@ -137,8 +137,8 @@ def result(leaf: Any) -> Any:
     x = operand(leaf)
     if x.__class__ is not Tensor:
         return tensor(np.array(x)[()])
-    if x._node.value.__class__ is Batch:
-        ensure_live(x._node.value.level)
+    if isinstance(x._node.value, Standin):
+        x._node.value.ensure_live()
     return x
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.recording import record
-from dualtape.modes.structure import flatten
+from dualtape.core.calls import record
 from dualtape.core.tensor import Tensor, operand, tensor, wrap
+from dualtape.modes.structure import flatten
 from dualtape.transforms.arguments import ensure_callable, result
 from dualtape.transforms.calls import Call, connect, likes
 from dualtape.transforms.custom import custom_gradient

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs, recorders
-from dualtape.batching.level import Batch
+from dualtape.core.calls import record
 from dualtape.core.cotangents import Cotangents, cast_back
+from dualtape.core.families import Together
 from dualtape.core.recorders import Recorder, Stack
-from dualtape.core.recording import record
-from dualtape.modes.structure import flatten
-from dualtape.core.table import TABLE, Row
-from dualtape.modes.tape import sweep
+from dualtape.core.standin import Standin
+from dualtape.core.sweep import sweep
 from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, raw, tensor, wrap
+from dualtape.modes.structure import flatten
+from dualtape.ops.shaping import identity
 from dualtape.transforms.arguments import recorded
 
 
@@ -37,8 +38,8 @@ class Like(NamedTuple):
 Rule = Callable[[list[Tensor], list[Any], bool], Sequence[Any]]
 
 
-class Call(Row):
-    """One call of a function with rules of its own. Entry: row, identities, identities of the results, operands.
+class Call(Together):
+    """One call of a function with rules of its own, for all operands at once.
 
     A rule that is missing is None here, and not the method that derives it: the row would be part of a cycle, and
     each call would wait for the garbage collector with all that its rules hold.
@@ -47,12 +48,12 @@ class Call(Row):
     __slots__ = ("back", "forward", "held", "ins", "outs")
 
     def __init__(self, name: str, ins: list[Like], outs: list[Like], back: Rule | None, forward: Rule | None) -> None:
-        super().__init__(name, lambda *arrays: arrays, kind="custom", outputs=len(outs))
+        super().__init__(name, len, kind="custom", outputs=len(outs), work=costs.moves)
+        self.kernel = self.call = untold
         self.ins, self.outs = ins, outs
         # What the rules themselves keep alive, as far as it is known.
         self.held: tuple[Node, ...] = ()
         self.back, self.forward = back, forward
-        self.work = costs.moves
 
     def from_back(self, primals: list[Tensor], ts: list[Any], raw: bool) -> list[Any]:
         back = self.back
@@ -64,26 +65,28 @@ class Call(Row):
         assert forward is not None
         return transposed(lambda ts: forward(primals, ts, raw), self.ins, gs)
 
-    def entry(self, ids: Any, operands: Any, outs: Any, params: Any) -> Any:
-        return self, ids, tuple([out.id for out in outs]), operands
+    def shared(self, operands: Any, out: Any, params: Any) -> Any:
+        return operands
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        _, ids, out_ids, operands = entry
-        gs = [g, *[cotangents.pop(i, None) for i in out_ids[1:]]]
-        if any([g is not None for g in gs]):
-            found = self.applied(self.back or self.from_forward, operands, gs, self.outs, raw)
-            for k, (i, c) in enumerate(zip(ids, found, strict=True)):
-                if i and c is not None:
-                    c = fitting(c, self.ins[k], f"{self.name}: gradient {k}")
-                    cotangents.add(i, cast_back(c, self.ins[k].dtype))
+        gs = g if self.outputs > 1 else [g]
+        found = self.applied(self.back or self.from_forward, entry[1][3][1], gs, self.outs, raw)
+        for _, i, _, (k, _) in entry[1:]:
+            c = found[k]
+            if c is not None:
+                c = fitting(c, self.ins[k], f"{self.name}: gradient {k}")
+                cotangents.add(i, cast_back(c, self.ins[k].dtype))
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        ts = self.applied(self.forward or self.from_back, entry[3], tangents, self.ins, raw)
+        given: list[Any] = [None] * len(self.ins)
+        for part, t in zip(entry[1:], tangents, strict=True):
+            given[part[3][0]] = t
+        ts = self.applied(self.forward or self.from_back, entry[1][3][1], given, self.ins, raw)
         found = [
             fitting(np.zeros((), y.dtype) if t is None else t, y, f"{self.name}: tangent {k}")
             for k, (t, y) in enumerate(zip(ts, self.outs, strict=True))
         ]
-        return found if self.outputs > 1 else found[0]
+        return tuple(found) if self.outputs > 1 else found[0]
 
     def applied(self, rule: Rule, operands: Any, given: Any, likes: list[Any], raw: bool) -> Sequence[Any]:
         """What a rule gives; under no recorder if its values are to be raw."""
@@ -95,15 +98,13 @@ class Call(Row):
             found = rule([wrap(n) for n in operands], filled, raw)
             return [None if c is None else loose(operand(c)) for c in found]
 
-    def inputs(self, entry: Any) -> tuple[int, ...]:
-        return entry[1]  # type: ignore[no-any-return]
+    def kept(self, entry: Any) -> Any:
+        return (*super().kept(entry), *self.held)
 
-    def restrict(self, entry: Any, needed: Any) -> Any:
-        row, ids, *rest = entry
-        return (row, tuple([i if i in needed else 0 for i in ids]), *rest)
 
-    def kept(self, entry: Any) -> tuple[Any, ...]:
-        return (*entry[3], *self.held)
+def untold(*arrays: Any) -> Any:
+    """The kernel of a call, which nobody calls: what was computed is told."""
+    raise TypeError("a function with rules of its own cannot be replayed from its row")
 
 
 def loose(x: Any) -> Any:
@@ -178,7 +179,7 @@ def ensure_adjoint(outs: Sequence[Any], seeds: Sequence[Any], found: Sequence[An
             x, y = raw(loose(a)), raw(loose(b))
             if x is None or y is None or np.shape(x) != np.shape(y) or np.asarray(x).dtype.kind not in "fc":
                 continue
-            if isinstance(x, Batch) or isinstance(y, Batch):
+            if isinstance(x, Standin) or isinstance(y, Standin):
                 return
             products = np.real(np.conj(x) * y)
             sides[k] += float(np.sum(products))
@@ -236,7 +237,7 @@ class Given:
 
     def own(self) -> list[Tensor]:
         """The operands under identities of their own; recorders see the step to them."""
-        return [TABLE["identity"](x) for x in self.operands] if recorders.live() else self.apart()
+        return [identity(x) for x in self.operands] if recorders.live() else self.apart()
 
     def apart(self) -> list[Tensor]:
         """The operands under identities of their own, which nobody follows."""
@@ -318,8 +319,8 @@ class Body(Recorder):
         if variable.trainable:
             self.variables.setdefault(variable._node.id, (variable, variable._node))
 
-    def see(self, row: Row, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
-        if any([self.takes(a) for a in operands if a.__class__ is Node]):
+    def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+        if any([self.takes(a) for a in nodes]):
             self.inside.update([out.id for out in outs])
 
     def takes(self, node: Node) -> bool:

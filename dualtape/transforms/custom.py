@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from dualtape.core import recorders
-from dualtape.modes.accumulator import TangentRecorder, attach
 from dualtape.core.families import nondifferentiable
-from dualtape.modes.structure import map_structure
+from dualtape.core.tangents import TangentRecorder, attach
 from dualtape.core.tensor import Tensor, new_id, wrap
+from dualtape.modes.structure import map_structure
 from dualtape.transforms.arguments import ensure_callable, recorded, results
 from dualtape.transforms.calls import (
     Body,

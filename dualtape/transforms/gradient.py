@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.batching.level import Batch, ensure_live
 from dualtape.core.cotangents import Cotangents
-from dualtape.modes.tape import finished, sweep
+from dualtape.core.standin import Standin
+from dualtape.core.sweep import sweep
 from dualtape.core.tensor import Tensor
+from dualtape.modes.tape import finished
 from dualtape.transforms.arguments import (
     Sources,
     as_tensors,
@@ -105,8 +106,8 @@ def gradients(
         out, aux = out
     value: Tensor = out if out.__class__ is Tensor else scalar(name, out)
     node = value._node
-    if node.value.__class__ is Batch:
-        ensure_live(node.value.level)
+    if isinstance(node.value, Standin):
+        node.value.ensure_live()
     dtype = node.value.dtype
     if node.value.shape or dtype.kind != "f":
         refuse(name, f, node.value.shape, dtype)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import recorders
-from dualtape.modes.structure import flatten
-from dualtape.batching.sweeps import chunk_size, chunks, columns, rows, unit_seeds, walk
-from dualtape.modes.tape import finished
+from dualtape.batching.sweeps import chunk_size, chunks, columns, rows, unit_seeds
+from dualtape.core.sweep import planned, walk
 from dualtape.core.tensor import Tensor, raw, tensor
+from dualtape.modes.structure import flatten
+from dualtape.modes.tape import finished
 from dualtape.transforms.arguments import Sources, ensure_callable, named, recorded, results, sources
 from dualtape.transforms.gradient import grad
 from dualtape.transforms.products import linearized
@@ -80,7 +80,7 @@ def forward_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], a
         zeros = [np.zeros(x.shape, x.dtype) for x in given.leaves]
         vs = [probe(x) if x.dtype.kind == "c" else z for x, z in zip(given.leaves, zeros, strict=True)]
         turned = [v * 1j if v.dtype.kind == "c" else v for v in vs]
-        moved = walk(entries, dict(zip(starts, turned, strict=True)), not recorders.live(), ends)
+        moved = walk(planned(entries, ends), dict(zip(starts, turned, strict=True)))
         for m, y in enumerate(outs):
             # Along i v a holomorphic function moves i times as far as along v.
             if y.dtype.kind not in "fc":

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.modes.accumulator import TangentRecorder, attach, tangent_like
 from dualtape.core.cotangents import Cotangents, seed
-from dualtape.memory.reserve import trim
-from dualtape.modes.structure import flatten, match_structure
-from dualtape.modes.tape import finished, sweep
+from dualtape.core.sweep import planned, sweep, walk
+from dualtape.core.tangents import TangentRecorder, attach, tangent_like
 from dualtape.core.tensor import Node, Tensor, constant, new_id, operand, raw, tensor
+from dualtape.modes.structure import flatten, match_structure
+from dualtape.modes.tape import finished
 from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients
 
@@ -193,12 +193,13 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     ensure_callable("linearize", f)
     given = sources("linearize", primals, range(len(primals)))
     out, found, rebuild, entries, ids = linearized(f, given)
+    steps = planned(entries, [t._node.id for t in found if t.__class__ is Tensor])
 
     def push(*tangents: Any) -> Any:
         if len(tangents) != len(primals):
             raise ValueError(f"push: {len(primals)} arguments and {len(tangents)} tangents")
         start = dict(zip(ids, directions("push", given, tangents), strict=True))
-        ends = replay(entries, start)
+        ends = walk(steps, start)
         return rebuild(iter([finished(linear_part(t, ends), y, True) for t, y in zip(found, out, strict=True)]))
 
     return rebuild(iter(out)), push
@@ -216,24 +217,6 @@ def linearized(f: Callable[..., Any], given: Sources) -> tuple[list[Any], list[A
 def linear_part(t: Any, ends: dict[int, Any]) -> Any:
     """The tangent that took the place of ``t`` in a replay."""
     return ends.get(t._node.id) if t.__class__ is Tensor else None
-
-
-def replay(entries: dict[int, Any], tangents: dict[int, Any]) -> dict[int, Any]:
-    """Walk linear entries from the first to the last with new tangents."""
-    plain = not recorders.live()
-    for i, e in entries.items():
-        if not e:
-            continue
-        row = e[0]
-        ts = [tangents.get(k) for k in row.inputs(e)]
-        # (All sources have tangents, so each operand that is followed has one as well.)
-        found = row.push(e, ts, plain)
-        if row.outputs == 1:
-            tangents[i] = found
-        else:
-            tangents.update((k, t) for k, t in zip(e[2], found, strict=True) if t is not None)
-    trim()
-    return tangents
 
 
 def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -> Any:

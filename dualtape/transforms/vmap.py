@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import recorders
 from dualtape.batching.level import Batch, Level, NotBatched, is_batched
-from dualtape.modes.structure import flatten, is_leaf
+from dualtape.core import recorders
 from dualtape.core.tensor import Tensor, constant, operand, tensor
+from dualtape.modes.structure import flatten, is_leaf
 from dualtape.transforms.arguments import ensure_callable, named, result
 
 

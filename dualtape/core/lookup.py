@@ -1,0 +1,59 @@
+"""Which operation answers for a NumPy function or a name: the one table, filled by the modules of ``dualtape.ops``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# Every row by its name, and every callable by its name and by the NumPy or SciPy functions it stands for.
+ROWS: dict[str, Any] = {}
+TABLE: dict[Any, Callable[..., Any]] = {}
+
+# Families that wait until SciPy is in use, and the methods of ufuncs.
+LATE_FAMILIES: list[Callable[[Any], None]] = []
+UFUNC_METHODS: list[Callable[[np.ufunc, str, tuple[Any, ...], dict[str, Any]], Any]] = []
+
+
+def register(call: Callable[..., Any], *names: Any) -> Callable[..., Any]:
+    """Let ``call`` answer for names and NumPy functions; the first registration of a key is the only one."""
+    name = getattr(getattr(call, "row", None), "name", None)
+    if name in ROWS and ROWS[name].call is not call:
+        raise ValueError(f"there is already a row named {name!r}")
+    for key in names:
+        if key in TABLE and TABLE[key] is not call:
+            raise ValueError(f"{getattr(key, '__name__', key)!r} already has an operation in the table")
+    for key in names:
+        TABLE[key] = call
+    return call
+
+
+def lookup(function: Any) -> Callable[..., Any]:
+    """The operation for a NumPy function or ufunc, after loading the families that are loaded on demand."""
+    load_late_families(function)
+    call = TABLE.get(function)
+    if call is None:
+        raise TypeError(unknown(function))
+    return call
+
+
+def load_late_families(function: Any) -> None:
+    """Give the families that are not loaded yet the chance to bring a row for ``function``."""
+    for load in LATE_FAMILIES:
+        load(function)
+
+
+def unknown(function: Any) -> str:
+    """The message for a function without a row, with the nearest name that has one."""
+    from difflib import get_close_matches
+
+    name = getattr(function, "__name__", str(function))
+    module = getattr(function, "__module__", None) or "numpy"
+    names = {key for key in TABLE if isinstance(key, str)} | ROWS.keys()
+    near = get_close_matches(name, names, 1, 0.6)
+    hint = f"; the nearest operation is {near[0]!r}" if near else ""
+    return (
+        f"{module}.{name} has no row in dualtape's table and cannot take a Tensor{hint}. "
+        "Register it with dualtape.extend.operation, or call it with .numpy() if the derivative is to end here"
+    )

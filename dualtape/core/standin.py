@@ -1,0 +1,97 @@
+"""Stand-ins: what may travel through kernels and rules in the place of an array, and what it has to answer.
+
+Kernels and rules are plain NumPy, so whatever answers NumPy's protocols goes through them, inside a Tensor, as an array
+does. That is how a batch of examples travels, and how a program can be traced without running it on numbers.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+# How many stand-ins may be about: sweeps look for them only if there are any.
+OPEN = [0]
+
+
+class Refused(TypeError):
+    """What was asked of a stand-in needs an array."""
+
+
+class Standin:
+    """A value in the place of an array.
+
+    It has an array's ``shape`` and ``dtype`` (also ``ndim``, ``size``, ``nbytes``, ``itemsize``), its operators and the
+    methods that kernels call, and answers ``__array_ufunc__`` and ``__array_function__``. It never becomes an array by
+    itself: ``__array__``, ``float`` and their like raise ``Refused``. Besides, it answers what is below.
+    """
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        shape: Any
+        dtype: Any
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    __hash__ = None  # type: ignore[assignment]  # == is elementwise
+
+    # Of several that meet, the one with the highest number is asked: it knows of the others.
+    number: int = 0
+
+    def through(self, row: Any, operands: Any, params: dict[str, Any]) -> Any:
+        """The result of a row whose kernel cannot be gone through, this being (in) one of its operands: found in some
+        other way, as one opaque step, or refused."""
+        raise Refused(f"{row.name} cannot be carried out on {self!r}")
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        """A step of a sweep that this takes part in."""
+        entry[0].pull(entry, g, cotangents, raw)
+
+    def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
+        """A forward rule that this takes part in."""
+        return entry[0].push(entry, tangents, raw)
+
+    def some(self) -> bool:
+        """Whether a mask may hold anywhere; if it is not known, yes."""
+        return True
+
+    def every(self) -> bool:
+        """Whether a mask is known to hold everywhere."""
+        return False
+
+    def finite(self) -> bool:
+        """Whether all elements are known to be finite."""
+        return False
+
+    def detached(self) -> Standin:
+        """The same value, followed by nobody."""
+        return self
+
+    def memory(self) -> Any:
+        """The array or object whose memory its elements lie in, to tell views from copies; None if it has none."""
+        return None
+
+    def ensure_live(self) -> None:
+        """Raise if its time is over and its value means nothing any more."""
+
+    def is_inside(self, recorder: Any) -> bool:
+        """Whether ``recorder`` follows the whole of which this is a part, and knows nothing of parts."""
+        return False
+
+
+def some(mask: Any) -> bool:
+    """Whether a mask may hold anywhere. For formulas that give the same with and without it."""
+    return mask.some() if isinstance(mask, Standin) else bool(np.any(mask))
+
+
+def every(mask: Any) -> bool:
+    """Whether a mask is known to hold everywhere."""
+    return mask.every() if isinstance(mask, Standin) else bool(np.all(mask))
+
+
+def finite(value: Any) -> bool:
+    """Whether all elements are known to be finite."""
+    if isinstance(value, Standin):
+        return value.finite()
+    return isfinite(np.vdot(value, value).real) or bool(np.isfinite(value).all())

@@ -1,0 +1,89 @@
+"""Forward mode: tangents hang on nodes, and a recorder hangs on each result the tangent that its operands make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualtape.core import recorders
+from dualtape.core.recorders import STACK, Recorder, Stack
+from dualtape.core.tensor import Node, Tensor, constant
+from dualtape.memory.reserve import copied
+
+
+class TangentRecorder(Recorder):
+    """One activation of an accumulator. Tangents hang on the nodes, under the accumulator's key."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: int) -> None:
+        self.entries = None
+        self.live = True
+        self.reads = {}
+        self.key = key
+
+    def tracks(self, node: Node) -> bool:
+        return self.live and node.tangents is not None and self.key in node.tangents
+
+    def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+        key = self.key
+        # (No name is left bound to a tangent: ``setitem`` writes into one that nobody else holds.)
+        if len(nodes) == 1:
+            tangents = nodes[0].tangents
+            if tangents is None or key not in tangents:
+                return
+            found = [tangents[key]]
+        else:
+            found = [None if n.tangents is None else n.tangents.get(key) for n in nodes]
+            if all([t is None for t in found]):
+                return
+        if len(stack) == 1 or not (outer := self.outside(stack)):
+            for k in range(len(found)):
+                if found[k].__class__ is Tensor:
+                    found[k] = found[k]._node.value
+            result = entry[0].push(entry, found, True)
+        else:
+            STACK.set(outer)
+            try:
+                result = entry[0].push(entry, found, False)
+            finally:
+                STACK.set(stack)
+        if len(outs) == 1:
+            out = outs[0]
+            if out.tangents is None:
+                out.tangents = {key: result}
+            else:
+                out.tangents[key] = result
+        else:
+            for out, t in zip(outs, result, strict=True):
+                if t is not None:
+                    attach(out, key, t)
+
+    def outside(self, stack: Stack) -> Stack:
+        """The recorders that follow what this one computes: those that were entered before it."""
+        return tuple([r for r in stack[: stack.index(self)] if r.live])
+
+
+def attach(node: Node, key: int, tangent: Any) -> None:
+    """Hang a tangent on a node."""
+    if node.tangents is None:
+        node.tangents = {key: tangent}
+    else:
+        node.tangents[key] = tangent
+
+
+def tangent_like(value: Any, tangent: Any, name: str) -> Any:
+    """A tangent checked against its primal's value: the same shape, converted to its dtype."""
+    if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
+        return copied(tangent)[()]
+    if value.dtype.kind not in "fc":
+        raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
+    t = tangent if isinstance(tangent, Tensor) else constant(tangent)
+    if t.shape != value.shape:
+        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
+    if t.dtype != value.dtype:
+        if t.dtype.kind == "c":
+            raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
+        t = t.astype(value.dtype)
+    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value
