@@ -41,7 +41,8 @@ class Edge:
 
     ``pick`` says what an entry keeps: None, an operand by its position, ``OUT``, a keyword, ``PARAMS``, or a tuple of
     such. A family writes ``along(t, like, kept, raw)``, the tangent of the result, and ``back(g, like, kept)``, the
-    cotangent of the operand, or ``pull``. ``raw`` says whether rules see plain arrays (nobody outside is recording) or Tensors.
+    cotangent of the operand, or ``pull``. ``raw`` says whether rules see plain arrays (nobody outside is recording) or
+    Tensors.
     """
 
     __slots__ = ("pick", "position", "row")
