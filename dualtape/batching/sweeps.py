@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.batching.level import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
 from dualtape.core import recorders
 from dualtape.core.cotangents import Cotangents
-from dualtape.core.recorders import STACK, Stack
+from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.sweep import Entries, kept_bytes, planned, sweep, walk
 from dualtape.core.tangents import TangentRecorder, attach
 from dualtape.core.tensor import Node, Tensor, among, tensor
@@ -250,6 +250,8 @@ class BatchRecorder(TangentRecorder):
     def __init__(self, key: int, level: Level) -> None:
         super().__init__(key)
         self.level = level
+
+    see_one, see_two = Recorder.see_one, Recorder.see_two
 
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key, level = self.key, self.level

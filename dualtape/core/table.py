@@ -212,6 +212,23 @@ class Row:
                 total = s if total is None else added(total, s)
         return total
 
+    def along(self, nodes: tuple[Any, ...], params: Any, s: Any, t: Any, raw: bool) -> Any:
+        """The way along of a row of two operands while it runs, of which nothing is kept; one tangent may be None."""
+        e, f = self.edges
+        x, y, out = nodes
+        p, q = e.pick, f.pick
+        if s is not None:
+            kept_x = nodes[p] if p.__class__ is int else e.keep(nodes, params)
+            like_x = (x.value.shape, x.value.dtype) if e.exact else None
+            if t is None:
+                return e.along(s, like_x, kept_x, raw)
+        kept_y = nodes[q] if q.__class__ is int else f.keep(nodes, params)
+        like_y = (y.value.shape, y.value.dtype) if f.exact else None
+        if s is None:
+            return f.along(t, like_y, kept_y, raw)
+        # One expression: NumPy adds large products in place.
+        return e.along(s, like_x, kept_x, raw) + f.along(t, like_y, kept_y, raw)
+
     def inputs(self, entry: Any) -> tuple[int, ...]:
         """The identities of the operands that are followed."""
         return tuple([part[1] for part in entry[1:]])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.cotangents import stretched
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.tensor import Node, Tensor, constant
 from dualtape.memory.reserve import copied
@@ -59,6 +60,54 @@ class TangentRecorder(Recorder):
             for out, t in zip(outs, result, strict=True):
                 if t is not None:
                     attach(out, key, t)
+
+    def see_one(
+        self, edge: Any, node: Node, like: Any, kept: Any, operands: Any, out: Node, params: Any, stack: Stack
+    ) -> None:
+        tangents = node.tangents
+        if tangents is None or (t := tangents.get(self.key)) is None:
+            return
+        if len(stack) == 1 or not (outer := self.outside(stack)):
+            s = edge.along(t._node.value if t.__class__ is Tensor else t, like, kept, True)
+        else:
+            STACK.set(outer)
+            try:
+                s = edge.along(t, like, kept, False)
+            finally:
+                STACK.set(stack)
+        if like is not None and not edge.exact:
+            s = stretched(s, like[2], like[3])
+        if out.tangents is None:
+            out.tangents = {self.key: s}
+        else:
+            out.tangents[self.key] = s
+
+    def see_two(self, row: Any, x: Any, y: Any, out: Node, params: Any, stack: Stack) -> None:
+        key, value = self.key, out.value
+        s = x.tangents.get(key) if x.__class__ is Node and x.tangents is not None else None
+        t = y.tangents.get(key) if y.__class__ is Node and y.tangents is not None else None
+        if s is None and t is None:
+            return
+        outer = () if len(stack) == 1 else self.outside(stack)
+        raw = not outer
+        if raw:
+            if s.__class__ is Tensor:
+                s = s._node.value
+            if t.__class__ is Tensor:
+                t = t._node.value
+        else:
+            STACK.set(outer)
+        try:
+            s = row.along((x, y, out), params, s, t, raw)
+            if not (s.dtype is value.dtype and s.shape == value.shape):
+                s = stretched(s, value.shape, value.dtype)
+        finally:
+            if outer:
+                STACK.set(stack)
+        if out.tangents is None:
+            out.tangents = {key: s}
+        else:
+            out.tangents[key] = s
 
     def outside(self, stack: Stack) -> Stack:
         """The recorders that follow what this one computes: those that were entered before it."""

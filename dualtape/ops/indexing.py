@@ -210,15 +210,15 @@ def getitem(x: Any, index: Any) -> Any:
     sealed = False
     stack = stack_now()
     if stack:
-        entry = getitem_edge, n.id, (value.shape, value.dtype), (key, basic)
+        like, kept = (value.shape, value.dtype), (key, basic)
         for r in stack:
             known = r.entries
             if known is None:
-                r.see(getitem_row, entry, (n,), (n,), (out,), {"index": key, "basic": basic}, stack)
+                r.see_one(getitem_edge, n, like, kept, (n,), out, {"index": key, "basic": basic}, stack)
             elif n.id in known:
                 if r.sealed and known[n.id] is None:
                     sealed = True
-                known[out.id] = entry
+                known[out.id] = (getitem_edge, n.id, like, kept)
     result = new(Tensor)
     result._node = out
     if basic and (found.__class__ is ndarray or (isinstance(found, Standin) and found.shape)):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.calls import call_of_two
+from dualtape.core.calls import call_of_many
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import general, ruled
 from dualtape.core.lookup import register
@@ -137,7 +137,7 @@ solve_row = Solve(
     kind="general",
     work=costs.factorisation(SOLVE_FACTOR, solve_again, solve_again),
 )
-solve_call = publish(solve_row, call_of_two(solve_row))
+solve_call = publish(solve_row, call_of_many(solve_row))
 
 
 def solve(a: Any, b: Any) -> Any:
