@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks import adbench, cli, clock, dual, measure, problems, report
 from benchmarks.problem import Entry
-from experiments import gmm
+from experiments.shared import gmm
 
 BY_NAME = {entry.name: entry for entry in problems.ENTRIES}
 
