@@ -126,7 +126,7 @@ def run(config: Config) -> Result:
         instance = PROBLEM.make(n, config.rng(f"{SPEC.name}/{n}"))
         cost = inspect.cost(instance.f, instance.x)
         methods = modes.gradient_methods(instance, cost, config.quick)
-        for row in modes.rows_of(PROBLEM, n, instance, cost, methods, config, limit=1.5):
+        for row in modes.rows_of(PROBLEM, n, instance, cost, methods, config, full=1.5):
             predicted = dict(zip(SIZES, PREDICTED.get(row["method"], ()), strict=False))
             rows.append(row | {"predicted": predicted.get(n)})
 

@@ -6,12 +6,14 @@ Length: the runs that most tests look at are made once, for all of them; the res
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from experiments import helmholtz
 from experiments.accuracy_vs_step import experiment as accuracy_vs_step
 from experiments.catalogue import CATALOGUE
 from experiments.crossover import experiment as crossover
-from experiments.harness import bars, cli, runner, store
+from experiments.harness import bars, cli, clock, runner, store
 from experiments.harness.config import Config
 from experiments.harness.console import PlainConsole
 from experiments.harness.spec import MARKS, Bar, Column
@@ -38,13 +40,13 @@ ROOT = Path(__file__).resolve().parent.parent
 Calls = dict[str, Callable[[], object]]
 
 
-def pretended(seconds: float) -> Callable[[Calls, bool, float], dict[str, measure.Timing]]:
+def pretended(seconds: float) -> Callable[[Calls, clock.Effort], dict[str, clock.Timing]]:
     """A stopwatch that runs everything once and then says what it likes: tests need no real times."""
 
-    def interleaved(calls: Calls, quick: bool, limit: float) -> dict[str, measure.Timing]:
+    def interleaved(calls: Calls, effort: clock.Effort) -> dict[str, clock.Timing]:
         for call in calls.values():
             call()
-        return {name: measure.Timing(seconds * (1 + k), 1, 1) for k, name in enumerate(calls)}
+        return {name: clock.Timing(seconds * (1 + k), seconds, 1, 1) for k, name in enumerate(calls)}
 
     return interleaved
 
@@ -54,7 +56,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything run once, quickly, with figures."""
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "interleaved", pretended(1e-6))
+        patch.setattr(clock, "interleaved", pretended(1e-6))
         runner.run(NAMES, CATALOGUE, Config(quick=True), folder, PlainConsole())
     return folder
 
@@ -108,7 +110,7 @@ def test_front_page_picture_is_drawn(out: Path) -> None:
 def test_deterministic_columns_repeat_byte_for_byte(
     out: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure, "interleaved", pretended(1e-3))  # other times must change no deterministic column
+    monkeypatch.setattr(clock, "interleaved", pretended(1e-3))  # other times must change no deterministic column
     again = runner.run_one(name, CATALOGUE, Config(quick=True, plot=False), tmp_path)
     first = document(out, name)
     columns = [Column(**column) for column in first["columns"]]
@@ -389,11 +391,30 @@ def test_data_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         adbench_data.read("gmm/test.txt")
 
 
-def test_interleaved_times_what_it_is_given() -> None:
-    calls = {"short": lambda: sum(range(100)), "long": lambda: sum(range(10_000))}
-    times = measure.interleaved(calls, quick=True, limit=1)
-    assert 0 < times["short"].seconds < times["long"].seconds
-    assert times["short"].repeats & (times["short"].repeats - 1) == 0
+def test_calls_are_timed_in_turns_by_the_clock_that_is_given() -> None:
+    order: list[str] = []
+    lasts = {"f": 1.0, "g": 3.0}
+    calls = {name: partial(order.append, name) for name in lasts}
+    effort = clock.Effort(2.0, rounds=2, limit=0.0, fewest=2)
+    found = clock.interleaved(calls, effort, lambda: sum(lasts[name] for name in order))
+    assert "".join(order) == "fffffff" + "g" + 2 * "ffffg"
+    assert found == {"f": clock.Timing(1.0, 1.0, 3, 4), "g": clock.Timing(3.0, 3.0, 3, 1)}
+
+
+def test_the_peak_of_memory_counts_what_lives_at_one_time() -> None:
+    def call() -> None:
+        for _ in range(3):
+            np.ones(100_000)
+
+    assert 800_000 <= clock.peak_bytes(call) < 1_600_000
+
+
+def test_what_is_set_aside_comes_back_with_the_outermost_block() -> None:
+    with clock.set_aside():
+        with clock.set_aside():
+            assert gc.isenabled()
+        assert gc.get_freeze_count()
+    assert not gc.get_freeze_count()
 
 
 def test_readme_names_every_experiment() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import dualtape as dt
 from dualtape import inspect
 
+from ..harness import clock
 from ..harness.config import Config
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
 from ..shared import adbench_data, gmm, measure
@@ -129,7 +130,7 @@ def _gradient_rows(case: Case, config: Config) -> list[Row]:
     stepped = np.array([measure.complex_step(f, x, int(i)) for i in picked])
     calls = {"f": lambda: f(x), "reverse": lambda: dt.grad(f)(x), "forward": forward}
     calls["linearize"] = lambda: dt.linearize(f, x)
-    times = measure.interleaved(calls, config.quick, limit=0.5 if config.quick else 3.0)
+    times = clock.interleaved(calls, config.effort(quick=0.5, full=3.0))
     once = cost.evaluation + cost.partials
     base = cost.evaluation.weigh("flops")
     rows = []
@@ -137,7 +138,7 @@ def _gradient_rows(case: Case, config: Config) -> list[Row]:
         ("reverse", 1, 1, once + cost.adjoint, gradient[picked], lambda g: measure.record(g, x)),
         ("forward", x.size, count, once + cost.tangent * x.size, pushed, lambda g: dt.jvp(g, (x,), (directions[0],))),
     ):
-        seconds = times[mode].seconds * sweeps / timed + (times["linearize"].seconds if mode == "forward" else 0.0)
+        seconds = times[mode].least * sweeps / timed + (times["linearize"].least if mode == "forward" else 0.0)
         row: Row = {
             "parameters": x.size,
             "observations": case.observations,
@@ -151,9 +152,9 @@ def _gradient_rows(case: Case, config: Config) -> list[Row]:
             "coordinates": count,
             "modes_gap": measure.relative_error(pushed, gradient[picked]),
             "timed_sweeps": timed,
-            "f_seconds": times["f"].seconds,
+            "f_seconds": times["f"].least,
             "seconds": seconds,
-            "relative_time": seconds / times["f"].seconds,
+            "relative_time": seconds / times["f"].least,
         }
         if case.expected:
             row["value_error"] = abs(float(value) - case.expected["objective"])

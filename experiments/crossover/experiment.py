@@ -12,6 +12,7 @@ import numpy as np
 import dualtape as dt
 from dualtape import inspect
 
+from ..harness import clock
 from ..harness.config import Config
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
 from ..shared import measure
@@ -187,7 +188,7 @@ def flops(work: Any) -> int:
 # Rows.
 
 
-def measured(part: str, net: Network, ways: Sequence[Way], config: Config, limit: float) -> list[Row]:
+def measured(part: str, net: Network, ways: Sequence[Way], config: Config, effort: clock.Effort) -> list[Row]:
     """A row for each way to one Jacobian, all timed in turns; the first is the forward loop."""
     cost = inspect.cost(net.f, net.x)
     once = flops(cost.evaluation + cost.partials)
@@ -195,7 +196,7 @@ def measured(part: str, net: Network, ways: Sequence[Way], config: Config, limit
     shared = {mode: shared_flops(mode, net) for mode in SWEEPS}
     timed = [min(way.sweeps(net), 4 if config.quick else TIMED_SWEEPS) for way in ways]
     calls = {str(k): partial(way.rows, net, timed[k]) for k, way in enumerate(ways)}
-    times = measure.interleaved(calls, config.quick, limit)
+    times = clock.interleaved(calls, effort)
     rows: list[Row] = []
     first: Any = None
     for k, way in enumerate(ways):
@@ -227,9 +228,9 @@ def measured(part: str, net: Network, ways: Sequence[Way], config: Config, limit
                 ),
                 "disagreement": measure.relative_error(found, first),
                 "timed_sweeps": timed[k],
-                "memory": measure.peak_memory(partial(way.rows, net, sweeps)),
-                "sweep_memory": measure.peak_memory(partial(way.rows, net, 1)),
-                "seconds": times[str(k)].seconds * sweeps / timed[k],
+                "memory": clock.peak_bytes(partial(way.rows, net, sweeps)),
+                "sweep_memory": clock.peak_bytes(partial(way.rows, net, 1)),
+                "seconds": times[str(k)].least * sweeps / timed[k],
             }
         )
     loops = {row["mode"]: row["seconds"] for row in rows if row["way"] == "loop"}
@@ -298,9 +299,9 @@ def run(config: Config) -> Result:
     rows: list[Row] = []
     for n_in, n_out in config.track([(n, m) for n in sizes for m in sizes], SPEC.name):
         net = made(n_in, n_out)
-        rows += compared(measured("grid", net, four_ways(net), config, limit=0.05 if config.quick else 0.4))
+        rows += compared(measured("grid", net, four_ways(net), config, config.effort(quick=0.05, full=0.4)))
     net = made(square, square)
-    rows += measured("chunks", net, chunks(net), config, limit=0.1 if config.quick else 4.0)
+    rows += measured("chunks", net, chunks(net), config, config.effort(quick=0.1, full=4.0))
 
     settings = {"sizes": sizes, "hidden": HIDDEN, "square": square}
     return Result(COLUMNS, rows, _bars(square), settings=settings, files={"table.md": markdown(rows)}, drawn=(sizes,))

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from .clock import Effort
 from .user_function import UserFunction
 
 T = TypeVar("T")
@@ -41,6 +42,10 @@ class Config:
         """The part that belongs in a result file."""
         kept = ("quick", "seed", "assert_time", "threads")
         return {name: getattr(self, name) for name in kept}
+
+    def effort(self, quick: float, full: float) -> Effort:
+        """How long to time: three samples in quick runs and fifteen in full ones, or fewer in so many seconds."""
+        return Effort(1e-3, 2, quick, fewest=0) if self.quick else Effort(1e-2, 14, full, fewest=0)
 
     def rng(self, name: str) -> Any:
         """A generator of its own for experiment `name`: experiments share no stream of random numbers."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import bars, environment, store
 from .catalogue import Catalogue, Entry
+from .clock import set_aside
 from .config import Config
 from .console import EXTRA_HINT, Console
 from .spec import Result, Spec, as_dicts
@@ -57,7 +58,8 @@ def run_one(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict[
     for stale in ("result.json", "result.csv", "figure.svg", "figure.png"):
         (folder / stale).unlink(missing_ok=True)  # a run that breaks down must not leave the last one's files
     started, clock = datetime.now(UTC), time.perf_counter()
-    result: Result = module.run(config)
+    with set_aside():  # once for all that the experiment measures
+        result: Result = module.run(config)
     rows = store.tidy(result.rows, result.columns)
     checks = [bars.judge(bar, rows) for bar in result.bars]
     for file, text in result.files.items():

@@ -11,6 +11,7 @@ import numpy as np
 import dualtape as dt
 from dualtape import inspect
 
+from ..harness import clock
 from ..harness.config import Config
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
 from ..shared import counting, measure
@@ -210,8 +211,8 @@ def _array_rows(case: Case, config: Config) -> list[Row]:
     calls |= {order: partial(dt.hvp, case.f, case.xs, case.v, order) for order in ORDERS}
     matmuls = {name: matmul_flops(case, name) for name in ("gradient", *ORDERS)}
     nbytes = {name: tape_bytes(case, name) for name in ("gradient", *ORDERS)}
-    memory = {name: measure.peak_memory(calls[name]) for name in ("gradient", *ORDERS)}
-    times = measure.interleaved(calls, config.quick, limit=0.1 if config.quick else 3.0)
+    memory = {name: clock.peak_bytes(calls[name]) for name in ("gradient", *ORDERS)}
+    times = clock.interleaved(calls, config.effort(quick=0.1, full=3.0))
     for name in ("gradient", *ORDERS):
         rows.append(
             {
@@ -222,11 +223,11 @@ def _array_rows(case: Case, config: Config) -> list[Row]:
                 "bytes_over_rr": nbytes[name] / nbytes["rr"],
                 "memory": memory[name],
                 "memory_ratio": memory[name] / memory["gradient"],
-                "wall_ratio": times[name].seconds / times["gradient"].seconds,
+                "wall_ratio": times[name].least / times["gradient"].least,
             }
         )
     for row in rows:
-        row["seconds"] = times[row["composition"]].seconds
+        row["seconds"] = times[row["composition"]].least
     return _completed(case, rows)
 
 

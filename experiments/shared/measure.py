@@ -1,77 +1,23 @@
-"""Measuring: wall time, errors, finite differences, the complex step, and the bytes a tape holds."""
+"""Measuring: errors, finite differences, the complex step, and the bytes a tape holds."""
 
 from __future__ import annotations
 
 import gc
-import time
 import tracemalloc
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dualtape as dt
-from dualtape.inspect import release_memory
+
+from ..harness.clock import set_aside, traced
 
 EPS = float(np.finfo(np.float64).eps)
 
 Array = NDArray[np.float64]
 Function = Callable[..., Any]
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Wall time, after the methodology document of ADBench (microsoft/ADBench, docs/Methodology.md): a sample repeats the
-# call until it lasts long enough to be measured, and the least disturbed of several samples is the result.
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds a call, from the fastest sample."""
-
-    seconds: float
-    repeats: int
-    samples: int
-
-
-def _sample(call: Callable[[], object], repeats: int) -> float:
-    """Seconds `repeats` calls take, with the garbage collector out of the way."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        return time.perf_counter() - start
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _repeats(call: Callable[[], object], least: float) -> tuple[int, float]:
-    """The smallest power of two of calls that lasts longer than `least` seconds, and what it lasted."""
-    repeats = 1
-    while (seconds := _sample(call, repeats)) <= least:
-        repeats *= 2
-    return repeats, seconds
-
-
-def interleaved(calls: Mapping[str, Callable[[], object]], quick: bool, limit: float) -> dict[str, Timing]:
-    """Time several calls in turns (f, g, f, g, ...), so that a disturbance meets all of them and ratios stay fair.
-
-    Stops after 15 rounds (quick: 3) or after `limit` seconds; finding the number of repeats is the first round.
-    """
-    least, rounds = (1e-3, 3) if quick else (1e-2, 15)
-    start = time.perf_counter()
-    first = {name: _repeats(call, least) for name, call in calls.items()}
-    best = {name: seconds for name, (_, seconds) in first.items()}
-    done = 1
-    while done < rounds and time.perf_counter() - start < limit:
-        for name, call in calls.items():
-            best[name] = min(best[name], _sample(call, first[name][0]))
-        done += 1
-    return {name: Timing(best[name] / repeats, repeats, done) for name, (repeats, _) in first.items()}
-
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Errors.
@@ -189,11 +135,8 @@ def live_tape_bytes(sweep: Callable[[Function], object], f: Function) -> int:
         held.append(sum(int(tape.nbytes) for tape in tapes))
         return value
 
-    gc.freeze()  # what is there already is not searched: it is much, and none of it is a tape of this sweep
-    try:
+    with set_aside():  # what is there already is not searched: it is much, and none of it is a tape of this sweep
         sweep(probed)
-    finally:
-        gc.unfreeze()
     return max(held)
 
 
@@ -209,23 +152,6 @@ def memory(sweep: Callable[[Function], object], f: Function) -> int:
         held.append(tracemalloc.get_traced_memory()[0])
         return value
 
-    release_memory()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
+    with traced():
         sweep(probed)
-    finally:
-        tracemalloc.stop()
-    return max(held) - before
-
-
-def peak_memory(call: Callable[[], object]) -> int:
-    """The most that Python held during `call()` beyond what it held before, in bytes; a measurement."""
-    release_memory()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        call()
-        return tracemalloc.get_traced_memory()[1] - before
-    finally:
-        tracemalloc.stop()
+    return max(held)

@@ -10,6 +10,7 @@ import numpy as np
 
 import dualtape as dt
 
+from ..harness import clock
 from ..harness.config import Config
 from ..harness.spec import Bar, Column, Row
 from . import measure
@@ -75,24 +76,24 @@ class Theory:
 
 
 def rows_of(
-    problem: Problem, n: int, instance: Instance, cost: Any, methods: list[Method], config: Config, limit: float = 0.3
+    problem: Problem, n: int, instance: Instance, cost: Any, methods: list[Method], config: Config, full: float = 0.3
 ) -> list[Row]:
     """Time all methods of one instance against f, in turns, and make their rows; the first method is the cheap one.
 
-    `limit` is how many seconds of timing a full run may spend.
+    `full` is how many seconds of timing a full run may spend.
     """
     calls: dict[str, Callable[[], object]] = {"f": lambda: instance.f(instance.x)}
     calls |= {method.name: method.timed for method in methods}
     calls |= {f"{method.name} once": method.once for method in methods if method.once is not None}
-    times = measure.interleaved(calls, config.quick, limit=0.05 if config.quick else limit)
-    f_seconds, value = times["f"].seconds, instance.f(instance.x)
+    times = clock.interleaved(calls, config.effort(quick=0.05, full=full))
+    f_seconds, value = times["f"].least, instance.f(instance.x)
     rows = []
     for method in methods:
         picked = ... if method.entries is None else method.entries
         reference, scale = instance.derivative[picked], instance.scale[picked]
-        seconds = times[method.name].seconds * method.sweeps / method.timed_sweeps
+        seconds = times[method.name].least * method.sweeps / method.timed_sweeps
         if method.once is not None:
-            seconds += times[f"{method.name} once"].seconds
+            seconds += times[f"{method.name} once"].least
         row: Row = {
             "problem": problem.name,
             "n": n,
@@ -110,7 +111,7 @@ def rows_of(
             "f_seconds": f_seconds,
             "seconds": seconds,
             "wall_ratio": seconds / f_seconds,
-            "over_cheap": seconds / times[methods[0].name].seconds,
+            "over_cheap": seconds / times[methods[0].name].least,
         }
         if method.recording is not None:
             row["tape_bytes"] = measure.live_tape_bytes(method.recording, instance.f)
