@@ -255,7 +255,7 @@ class BatchRecorder(TangentRecorder):
 
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key, level = self.key, self.level
-        found = [None if a.tangents is None else a.tangents.get(key) for a in nodes]
+        found = [None if a is None or a.tangents is None else a.tangents.get(key) for a in nodes]
         if all([t is None for t in found]):
             return
         outer = self.outside(stack)

@@ -25,31 +25,25 @@ PLAIN = (float, int)
 
 def record(row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict[str, Any]) -> None:
     """Tell the active recorders of an operation of any number of operands and results."""
-    stack = stack_now()
-    if not stack:
-        return
     out = outs[0] if row.outputs == 1 else tuple(outs)
-    parts = row.parts(operands, out, params)
-    nodes = row.nodes(operands)
-    entry = row.whole(parts)
-    held = any([a.__class__ is ndarray for a in operands])
     together = 0
+    stack = stack_now()
     for r in stack:
         known = r.entries
         if known is None:
-            r.see(row, entry, nodes, operands, outs, params, stack)
+            r.see(row, row.entry(operands, out, params), row.nodes(operands), operands, outs, params, stack)
             continue
-        kept = None if entry is None else entry[0].restrict(entry, known)
-        if kept is None:
+        entry = row.entry(operands, out, params, known)
+        if entry is None:
             r.cut(row, operands, outs)
             continue
-        if held:
-            kept = hold(kept)
+        if row.edges and any([a.__class__ is ndarray for a in operands]):
+            entry = hold(entry)
         if row.outputs == 1:
-            known[outs[0].id] = kept
+            known[outs[0].id] = entry
         else:
             together = together or new_id()
-            known[together] = kept
+            known[together] = entry
             for k, node in enumerate(outs):
                 known[node.id] = PICK, together, None, (k, len(outs))
 
@@ -71,13 +65,10 @@ def fresh(value: Any) -> Tensor:
     return tensor(value)
 
 
-def with_keywords(call: Any) -> Any:
-    """The function of a row whose kernel takes keywords: it gathers them, which elementwise operations do not pay for."""
-
-    def gathering(*operands: Any, **params: Any) -> Any:
-        return call(*operands, _params=params)
-
-    return gathering
+def ensure_keywords(row: Row, params: dict[str, Any]) -> None:
+    """Refuse keywords that the partials of an elementwise operation know nothing of: ``out``, ``where``."""
+    if row.kind == "elementwise":
+        raise TypeError(f"{row.name}() takes arrays alone, and no {', '.join(params)}")
 
 
 def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any:
@@ -86,38 +77,45 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
     ``alike``: the result has the shape and dtype of the operand. ``internal``: plain arrays in, plain arrays out, for
     helpers of rules.
     """
-    kernel = row.kernel
+    function, kernel = row.function, row.kernel
     (edge,) = row.edges
     keeps_operand, keeps_result, exact = edge.pick == 0, edge.pick == OUT, edge.exact
 
-    def call(x: Any, /, *, _params: dict[str, Any] = NOTHING) -> Any:
+    def call(x: Any, /, **params: Any) -> Any:
         if x.__class__ is not Tensor:
             if internal:
-                return kernel(x, **_params)
+                return kernel(x, **params)
             x = operand(x)
             if x.__class__ is not Tensor:
-                return fresh(kernel(x, **_params))
+                if params:
+                    ensure_keywords(row, params)
+                return fresh(kernel(x, **params))
         n = x._node
         v = n.value
         out = new(Node)
-        out.value = value = kernel(v, **_params) if _params else kernel(v)
+        if params:
+            ensure_keywords(row, params)
+            value = function(v, **params) if v.__class__ is ndarray else kernel(v, **params)
+        else:
+            value = kernel(v)
+        out.value = value
         out.id = new_id()
         out.tangents = None
         stack = stack_now()
         if stack:
             like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
-            kept = n if keeps_operand else out if keeps_result else edge.keep((n, out), _params)
+            kept = n if keeps_operand else out if keeps_result else edge.keep((n, out), params)
             for r in stack:
                 known = r.entries
                 if known is None:
-                    r.see_one(edge, n, like, kept, (n,), out, _params, stack)
+                    r.see_one(edge, n, like, kept, (n,), out, params, stack)
                 elif n.id in known:
                     known[out.id] = (edge, n.id, like, kept)
         result = new(Tensor)
         result._node = out
         return result
 
-    return call if row.kind == "elementwise" else with_keywords(call)
+    return call
 
 
 def call_with_number(row: Row, k: int, alike: bool) -> Any:
@@ -169,11 +167,13 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
     one_x, one_y = pick_x.__class__ is int, pick_y.__class__ is int
     tensor_first, tensor_second = call_with_number(row, 0, alike), call_with_number(row, 1, alike)
 
-    def call(x: Any, y: Any, /, *, _params: dict[str, Any] = NOTHING) -> Any:
+    def call(x: Any, y: Any, /, **params: Any) -> Any:
+        if params:
+            ensure_keywords(row, params)
         if y.__class__ in PLAIN and x.__class__ is Tensor:
-            return tensor_first(x._node, y, _params)
+            return tensor_first(x._node, y, params)
         if x.__class__ in PLAIN and y.__class__ is Tensor:
-            return tensor_second(y._node, x, _params)
+            return tensor_second(y._node, x, params)
         a: Any
         b: Any
         if x.__class__ is Tensor or (x.__class__ not in PLAIN and (x := operand(x)).__class__ is Tensor):
@@ -191,9 +191,9 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
         if not (i or j):
             if u.__class__ in PLAIN and v.__class__ in PLAIN:
                 u = np.asarray(u)  # NumPy's arithmetic, also for two Python numbers
-            return fresh(kernel(u, v, **_params))
+            return fresh(kernel(u, v, **params))
         out = new(Node)
-        value = kernel(u, v, **_params) if _params else kernel(u, v)
+        value = kernel(u, v, **params) if params else kernel(u, v)
         if value.__class__ is complex:  # what Python makes of complex * np.float64
             value = np.complex128(value)
         out.value = value
@@ -203,7 +203,7 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
         for r in stack:
             known = r.entries
             if known is None:
-                r.see_two(row, a, b, out, _params, stack)
+                r.see_two(row, a, b, out, params, stack)
                 continue
             nodes = (a, b, out)
             e = None
@@ -212,7 +212,7 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
                     like: Any = u.shape, u.dtype
                 else:
                     like = None if u.dtype is value.dtype and u.shape == value.shape else fit(u, value)
-                e = (by_x, i, like, nodes[pick_x] if one_x else by_x.keep(nodes, _params))
+                e = (by_x, i, like, nodes[pick_x] if one_x else by_x.keep(nodes, params))
                 if j not in known:
                     known[out.id] = hold(e) if b.__class__ is ndarray else e
                     continue
@@ -222,15 +222,18 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
                 like = v.shape, v.dtype
             else:
                 like = None if v.dtype is value.dtype and v.shape == value.shape else fit(v, value)
-            f = (by_y, j, like, nodes[pick_y] if one_y else by_y.keep(nodes, _params))
+            f = (by_y, j, like, nodes[pick_y] if one_y else by_y.keep(nodes, params))
             known[out.id] = (row, e, f) if e else hold(f) if a.__class__ is ndarray else f
         result = new(Tensor)
         result._node = out
         return result
 
-    if row.kind != "elementwise":
-        return with_keywords(call)
-    call.reflected = lambda y, x: call(x, y)  # type: ignore[attr-defined]
+    def reflected(y: Any, x: Any) -> Any:
+        if x.__class__ in PLAIN and y.__class__ is Tensor:
+            return tensor_second(y._node, x, NOTHING)
+        return call(x, y)
+
+    call.reflected = reflected  # type: ignore[attr-defined]
     return call
 
 

@@ -70,8 +70,7 @@ class Recorder:
 
     def see_two(self, row: Any, x: Any, y: Any, out: Any, params: Any, stack: Stack) -> None:
         """An operation of two operands took place, of which one at least is a Tensor."""
-        entry = row.whole(row.parts((x, y), out, params))
-        self.see(row, entry, row.nodes((x, y)), (x, y), (out,), params, stack)
+        self.see(row, row.entry((x, y), out, params), row.nodes((x, y)), (x, y), (out,), params, stack)
 
 
 Stack = tuple[Recorder, ...]

@@ -132,7 +132,7 @@ def flat(kept: Any) -> Iterator[Any]:
 class Row:
     """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
-    __slots__ = ("batch", "call", "edges", "kernel", "kind", "name", "outputs", "pattern", "pull_batch", "work")
+    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", *Columns.__annotations__)
 
     counts = True
     work: Any
@@ -157,6 +157,8 @@ class Row:
         for k, edge in enumerate(self.edges):
             if edge is not None:
                 edge.row, edge.position = self, k
+        # The kernel as it was given is for arrays alone.
+        self.function = kernel
         self.kernel: Rule = passable(self, kernel)
         self.call: Rule = self.kernel
         for column in Columns.__annotations__:
@@ -174,13 +176,14 @@ class Row:
         """The operands that can be followed."""
         return [x for e, x in zip(self.edges, operands, strict=True) if e and x.__class__ is Node]
 
-    def parts(self, operands: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
-        """The entry of each operand that is a node."""
+    def entry(self, operands: Sequence[Any], out: Any, params: dict[str, Any], known: Any = None) -> Any:
+        """What a tape keeps: of all operands that are nodes, or of those ``known`` to it; None if there are none."""
         nodes, pairs = (*operands, out), zip(self.edges, operands, strict=True)
-        return [e.entry(x, nodes, params) for e, x in pairs if e and x.__class__ is Node]
+        followed = [(e, x) for e, x in pairs if e and x.__class__ is Node and (known is None or x.id in known)]
+        return self.whole([e.entry(x, nodes, params) for e, x in followed])
 
     def whole(self, parts: list[Any]) -> Any:
-        """The entry of some of the operands; None if there are none."""
+        """The entry of some operands from the entry of each; None if there are none."""
         return (self, *parts) if len(parts) > 1 else parts[0] if parts else None
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
@@ -215,7 +218,7 @@ class Row:
     def along(self, nodes: tuple[Any, ...], params: Any, s: Any, t: Any, raw: bool) -> Any:
         """The way along of a row of two operands while it runs, of which nothing is kept; one tangent may be None."""
         e, f = self.edges
-        x, y, out = nodes
+        x, y, _ = nodes
         p, q = e.pick, f.pick
         if s is not None:
             kept_x = nodes[p] if p.__class__ is int else e.keep(nodes, params)

@@ -36,7 +36,7 @@ class TangentRecorder(Recorder):
                 return
             found = [tangents[key]]
         else:
-            found = [None if n.tangents is None else n.tangents.get(key) for n in nodes]
+            found = [None if n is None or n.tangents is None else n.tangents.get(key) for n in nodes]
             if all([t is None for t in found]):
                 return
         if len(stack) == 1 or not (outer := self.outside(stack)):

@@ -221,7 +221,10 @@ def getitem(x: Any, index: Any) -> Any:
                 known[out.id] = (getitem_edge, n.id, like, kept)
     result = new(Tensor)
     result._node = out
-    if basic and (found.__class__ is ndarray or (isinstance(found, Standin) and found.shape)):
+    if basic and (
+        found.__class__ is ndarray
+        or (value.__class__ is not ndarray and isinstance(found, Standin) and found.shape)
+    ):
         result._base = x, SLICE, key  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
             return result
@@ -242,29 +245,28 @@ class Assign(Together):
     __slots__ = ()
 
     def shared(self, operands: Any, out: Any, params: Any) -> Any:
-        x = operands[0].value if operands[0].__class__ is Node else np.asarray(operands[0])
-        return out.id, x.shape, x.dtype, params
+        x, v = [a.value if a.__class__ is Node else np.asarray(a) for a in operands]
+        return out.id, (x.shape, x.dtype), (v.shape, v.dtype), params
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        out, _, _, params = entry[1][3][1]
+        _, (i, j), (out, like_x, like_v, params) = entry
         index, basic = params["index"], params["basic"]
         plain = not (g.__class__ is Tensor or isinstance(g, Standin))
         cotangents.masked = True
-        _, i, (shape, dtype), (k, _) = entry[-1]
-        if k == 1:
+        if j:
             c = read(g, index, basic)
             if not basic:
                 c = c * last_written(index, g.shape)
-            elif plain and len(entry) == 3 and c.__class__ is np.ndarray:
+            elif plain and i and c.__class__ is np.ndarray:
                 c = c.copy()  # the place is cleared below
-            cotangents.add(i, cast_back(unbroadcast(c, shape) if c.shape != shape else c, dtype))
-            if len(entry) == 2:
-                return
-        _, i, (_, dtype), _ = entry[1]
+            shape, dtype = like_v
+            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, dtype))
+        if not i:
+            return
         if not plain:
             zero = np.zeros((), g.dtype)[()]
             left = replaced(g, zero, params) if g.__class__ is Tensor else assigned(g, zero, index, basic)
-            cotangents.add(i, cast_back(left, dtype))
+            cotangents.add(i, cast_back(left, like_x[1]))
             return
         if out not in cotangents.owned:
             g = np.array(g)
@@ -276,9 +278,8 @@ class Assign(Together):
             cotangents.owned.add(i)
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        _, shape, dtype, params = entry[1][3][1]
-        t = tangents[0] if entry[1][3][0] == 0 else None
-        s = tangents[-1] if entry[-1][3][0] == 1 else np.zeros((), dtype)
+        _, (shape, dtype), _, params = entry[2]
+        t, s = tangents
         if s is None:
             s = np.zeros((), dtype)
         if t.__class__ is Tensor or s.__class__ is Tensor:
@@ -589,7 +590,7 @@ def _calibrate_tangent() -> int:
         __slots__ = ()
 
         def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-            t = tangents[0] if entry[1][3][0] == 0 else None
+            t, _ = tangents
             seen.append(getrefcount(t))
             return t
 
@@ -597,8 +598,8 @@ def _calibrate_tangent() -> int:
     node.tangents = {0: np.zeros(2)}
     probe = Probe("probe", assign_row.kernel, kind="linear")
     operands, params = (node, np.zeros(())), {"index": 0, "basic": True}
-    entry = probe.whole(probe.parts(operands, out, params))
-    recorder.see(probe, entry, [node], operands, (out,), params, (recorder,))
+    entry, nodes = probe.entry(operands, out, params), probe.nodes(operands)
+    recorder.see(probe, entry, nodes, operands, (out,), params, (recorder,))
     return seen[0]
 
 
