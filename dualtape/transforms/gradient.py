@@ -11,7 +11,7 @@ from dualtape.core.cotangents import Cotangents
 from dualtape.core.standin import Standin
 from dualtape.core.sweep import sweep
 from dualtape.core.tensor import Tensor
-from dualtape.modes.tape import finished
+from dualtape.modes.ends import finished
 from dualtape.transforms.arguments import (
     Sources,
     as_tensors,

@@ -10,8 +10,8 @@ import numpy as np
 from dualtape.batching.sweeps import chunk_size, chunks, columns, rows, unit_seeds
 from dualtape.core.sweep import planned, walk
 from dualtape.core.tensor import Tensor, raw, tensor
+from dualtape.modes.ends import finished
 from dualtape.modes.structure import flatten
-from dualtape.modes.tape import finished
 from dualtape.transforms.arguments import Sources, ensure_callable, named, recorded, results, sources
 from dualtape.transforms.gradient import grad
 from dualtape.transforms.products import linearized

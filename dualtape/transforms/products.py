@@ -14,8 +14,8 @@ from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.sweep import planned, sweep, walk
 from dualtape.core.tangents import TangentRecorder, attach, tangent_like
 from dualtape.core.tensor import Node, Tensor, constant, new_id, operand, raw, tensor
+from dualtape.modes.ends import finished
 from dualtape.modes.structure import flatten, match_structure
-from dualtape.modes.tape import finished
 from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients
 
