@@ -9,9 +9,8 @@ import numpy as np
 
 from dualtape.batching.level import Batch, Level, NotBatched, Outside, count_open, is_batched, sliced, stacked, top
 from dualtape.core import recorders
-from dualtape.core.cotangents import Cotangents
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.sweep import Entries, kept_bytes, planned, sweep, walk
+from dualtape.core.sweep import Cotangents, Entries, kept_bytes, planned, sweep, walk
 from dualtape.core.tangents import TangentRecorder, attach
 from dualtape.core.tensor import Node, Tensor, among, tensor
 

@@ -14,7 +14,7 @@ import numpy as np
 from dualtape.core.cotangents import fit
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
-from dualtape.core.table import OUT, PICK, Row
+from dualtape.core.table import OUT, PARAMS, PICK, Row
 from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
 
 stack_now = STACK.get
@@ -65,10 +65,9 @@ def fresh(value: Any) -> Tensor:
     return tensor(value)
 
 
-def ensure_keywords(row: Row, params: dict[str, Any]) -> None:
-    """Refuse keywords that the partials of an elementwise operation know nothing of: ``out``, ``where``."""
-    if row.kind == "elementwise":
-        raise TypeError(f"{row.name}() takes arrays alone, and no {', '.join(params)}")
+def refuse(row: Row, params: dict[str, Any]) -> None:
+    """Say that the partials of an elementwise operation know nothing of keywords: ``out``, ``where``."""
+    raise TypeError(f"{row.name}() takes arrays alone, and no {', '.join(params)}")
 
 
 def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any:
@@ -79,7 +78,8 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
     """
     function, kernel = row.function, row.kernel
     (edge,) = row.edges
-    keeps_operand, keeps_result, exact = edge.pick == 0, edge.pick == OUT, edge.exact
+    keeps_operand, keeps_result, keeps_params = edge.pick == 0, edge.pick == OUT, edge.pick is PARAMS
+    exact, plain = edge.exact, row.kind == "elementwise"
 
     def call(x: Any, /, **params: Any) -> Any:
         if x.__class__ is not Tensor:
@@ -87,14 +87,15 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
                 return kernel(x, **params)
             x = operand(x)
             if x.__class__ is not Tensor:
-                if params:
-                    ensure_keywords(row, params)
+                if params and plain:
+                    refuse(row, params)
                 return fresh(kernel(x, **params))
         n = x._node
         v = n.value
         out = new(Node)
         if params:
-            ensure_keywords(row, params)
+            if plain:
+                refuse(row, params)
             value = function(v, **params) if v.__class__ is ndarray else kernel(v, **params)
         else:
             value = kernel(v)
@@ -104,7 +105,10 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
         stack = stack_now()
         if stack:
             like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
-            kept = n if keeps_operand else out if keeps_result else edge.keep((n, out), params)
+            if keeps_operand:
+                kept: Any = n
+            else:
+                kept = out if keeps_result else params if keeps_params else edge.keep((n, out), params)
             for r in stack:
                 known = r.entries
                 if known is None:
@@ -163,13 +167,13 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
     """
     kernel = row.kernel
     by_x, by_y = row.edges
-    exact, pick_x, pick_y = by_x.exact, by_x.pick, by_y.pick
+    exact, plain, pick_x, pick_y = by_x.exact, row.kind == "elementwise", by_x.pick, by_y.pick
     one_x, one_y = pick_x.__class__ is int, pick_y.__class__ is int
     tensor_first, tensor_second = call_with_number(row, 0, alike), call_with_number(row, 1, alike)
 
     def call(x: Any, y: Any, /, **params: Any) -> Any:
-        if params:
-            ensure_keywords(row, params)
+        if params and plain:
+            refuse(row, params)
         if y.__class__ in PLAIN and x.__class__ is Tensor:
             return tensor_first(x._node, y, params)
         if x.__class__ in PLAIN and y.__class__ is Tensor:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from dualtape.memory.reserve import trim
+from dualtape.memory.reserve import GROWN, trim
 
 # What a closed recorder keeps as its entries: nothing is ever found in it, so nothing is ever recorded.
 CLOSED: dict[int, Any] = {}
@@ -25,13 +25,13 @@ class Recorder:
 
     __slots__ = ("entries", "live", "reads", "sealed")
 
-    def __init__(self, entries: dict[int, Any] | None) -> None:
+    def __init__(self, entries: dict[int, Any] | None, sealed: bool = False) -> None:
         self.entries = entries
         self.live = True
         # While it is the innermost one: how Variables were read under the whole stack (``core/variable.py``).
         self.reads: dict[int, Any] | None = {}
         # Whether its sources are handles of its own, that nobody else has and nobody may write into.
-        self.sealed = False
+        self.sealed = sealed
 
     def tracks(self, node: Any) -> bool:
         """Whether this recorder follows the derivative of ``node``."""
@@ -80,7 +80,11 @@ STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=())
 
 def push(recorder: Recorder) -> None:
     """Make ``recorder`` the innermost one; forget the dead ones on the way."""
-    stack = live()
+    stack = STACK.get()
+    for r in stack:
+        if not r.live:
+            stack = live()
+            break
     STACK.set((*stack, recorder) if stack else (recorder,))
 
 
@@ -93,7 +97,8 @@ def remove(recorder: Recorder) -> None:
     recorder.live = False
     recorder.entries = CLOSED
     recorder.reads = None
-    trim()
+    if GROWN[0]:
+        trim()
     stack = STACK.get()
     if stack and stack[-1] is recorder:
         STACK.set(stack[:-1])

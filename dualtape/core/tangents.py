@@ -39,7 +39,7 @@ class TangentRecorder(Recorder):
             found = [None if n is None or n.tangents is None else n.tangents.get(key) for n in nodes]
             if all([t is None for t in found]):
                 return
-        if len(stack) == 1 or not (outer := self.outside(stack)):
+        if stack[0] is self or not (outer := self.outside(stack)):
             for k in range(len(found)):
                 if found[k].__class__ is Tensor:
                     found[k] = found[k]._node.value
@@ -67,7 +67,7 @@ class TangentRecorder(Recorder):
         tangents = node.tangents
         if tangents is None or (t := tangents.get(self.key)) is None:
             return
-        if len(stack) == 1 or not (outer := self.outside(stack)):
+        if stack[0] is self or not (outer := self.outside(stack)):
             s = edge.along(t._node.value if t.__class__ is Tensor else t, like, kept, True)
         else:
             STACK.set(outer)
@@ -88,7 +88,7 @@ class TangentRecorder(Recorder):
         t = y.tangents.get(key) if y.__class__ is Node and y.tangents is not None else None
         if s is None and t is None:
             return
-        outer = () if len(stack) == 1 else self.outside(stack)
+        outer = () if stack[0] is self else self.outside(stack)
         raw = not outer
         if raw:
             if s.__class__ is Tensor:
@@ -125,7 +125,7 @@ def attach(node: Node, key: int, tangent: Any) -> None:
 def tangent_like(value: Any, tangent: Any, name: str) -> Any:
     """A tangent checked against its primal's value: the same shape, converted to its dtype."""
     if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
-        return copied(tangent)[()]
+        return (tangent.copy() if tangent.size < 4096 else copied(tangent))[()]
     if value.dtype.kind not in "fc":
         raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
     t = tangent if isinstance(tangent, Tensor) else constant(tangent)

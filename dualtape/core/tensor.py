@@ -575,15 +575,14 @@ def among(values: Any, best: Any = None) -> Any:
     return best
 
 
-def see_through(a: Node) -> Any:
-    """What a rule works on under outer recorders: a Tensor if one of them follows it, else the plain array."""
-    return wrap(a) if recorders.is_tracked(a) else a.value
-
-
 def opened(a: Any, raw: bool) -> Any:
-    """What a rule sees of something an entry keeps."""
+    """What a rule sees of something an entry keeps: under outer recorders a Tensor, if one of them follows it."""
     if a.__class__ is Node:
-        return a.value if raw else see_through(a)
+        if not raw:
+            for r in recorders.STACK.get():
+                if r.tracks(a):
+                    return wrap(a)
+        return a.value
     if a.__class__ is tuple:
         return tuple([opened(b, raw) for b in a])
     return a

@@ -16,13 +16,13 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.recorders import Recorder
 from dualtape.core.standin import OPEN, Refused, Standin
-from dualtape.core.sweep import Entries, kept_bytes, sweep
+from dualtape.core.sweep import Entries, finished, kept_bytes, sweep
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, constant
-from dualtape.modes.ends import finished, seeds
 from dualtape.modes.explain import why
 from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.modes.jacobians import Recorded, batch_jacobian, jacobian, target_of
+from dualtape.modes.seeds import seeds
 from dualtape.modes.structure import flatten
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
 from dualtape.modes.variable import Variable

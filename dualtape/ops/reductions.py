@@ -91,7 +91,7 @@ def spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
     """g, reduced over ``axis`` (with or without keeping it), spread out again to the shape ``to``."""
     if g.__class__ is Tensor:
         return spread_row(g, to=to, axis=axis)
-    return spread_row.row.kernel(g, to=to, axis=axis)
+    return (spread_row.row.kernel if isinstance(g, Standin) else _spread)(g, to=to, axis=axis)
 
 
 sum_row = linear(

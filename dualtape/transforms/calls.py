@@ -15,11 +15,11 @@ import numpy as np
 
 from dualtape.core import costs, recorders
 from dualtape.core.calls import record
-from dualtape.core.cotangents import Cotangents, cast_back
+from dualtape.core.cotangents import cast_back
 from dualtape.core.families import Together
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.standin import Standin
-from dualtape.core.sweep import sweep
+from dualtape.core.sweep import Cotangents, sweep
 from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, raw, tensor, wrap
 from dualtape.modes.structure import flatten
 from dualtape.ops.shaping import identity

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.batching.sweeps import chunk_size, chunks, columns, rows, unit_seeds
-from dualtape.core.sweep import planned, walk
+from dualtape.core.sweep import finished, planned, walk
 from dualtape.core.tensor import Tensor, raw, tensor
-from dualtape.modes.ends import finished
 from dualtape.modes.structure import flatten
 from dualtape.transforms.arguments import Sources, ensure_callable, named, recorded, results, sources
 from dualtape.transforms.gradient import grad

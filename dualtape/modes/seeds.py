@@ -1,4 +1,4 @@
-"""The two ends of a sweep: the cotangents that it starts with, and what its caller gets."""
+"""What a sweep of a tape starts with: the cotangents of its targets, given in their structure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.cotangents import Cotangents, seed
+from dualtape.core.cotangents import seed
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import Operand, Tensor, constant, operand, tensor
-from dualtape.modes.indexed_slices import IndexedSlices, Slices, followed
+from dualtape.core.sweep import Cotangents
+from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.modes.indexed_slices import IndexedSlices, followed
 from dualtape.modes.structure import flatten, is_leaf, match_structure
 
 
@@ -57,19 +58,3 @@ def seeds_like(target: Any, given: Any, count: int) -> list[Any]:
     except ValueError as error:
         found = len(flatten(given)[0])
         raise ValueError(f"output_gradients has {found} entries for {count} targets: {error}") from None
-
-
-def finished(c: Any, source: Any, zero: bool) -> Any:
-    """A cotangent as the caller gets it: a Tensor like its source, or None."""
-    if c is None:
-        if not zero:
-            return None
-        return constant(np.zeros(source.shape, source.dtype))
-    if c.__class__ is Tensor:
-        return c
-    if c.__class__ is np.ndarray:
-        if c.base is not None and 0 in c.strides:
-            c = np.ascontiguousarray(c) if c.ndim else c[()]
-    elif c.__class__ is Slices:
-        return c.finish()
-    return tensor(c)
