@@ -9,7 +9,7 @@ import numpy as np
 from dualtape.core import costs
 from dualtape.core.calls import fresh, record
 from dualtape.core.cotangents import cast_back
-from dualtape.core.families import Linear
+from dualtape.core.edges import Linear
 from dualtape.core.table import Row, publish
 from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
 from dualtape.modes.indexed_slices import Slices

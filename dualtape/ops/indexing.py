@@ -19,7 +19,8 @@ from dualtape.batching.level import Batch, is_batched, top
 from dualtape.core import costs
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
-from dualtape.core.families import Together, linear
+from dualtape.core.edges import Together
+from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin

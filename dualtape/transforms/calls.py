@@ -16,7 +16,7 @@ import numpy as np
 from dualtape.core import costs, recorders
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back
-from dualtape.core.families import Together
+from dualtape.core.edges import Together
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.standin import Standin
 from dualtape.core.sweep import Cotangents, sweep
