@@ -18,6 +18,12 @@ from dualtape.core.tensor import Node, Operand, wrap
 from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp
 
+__all__ = ["Constant", "Cost", "Trace", "TraceNode", "cost", "release_memory", "trace"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
 
 def release_memory() -> None:
     """Give back the memory of large arrays that is kept in reserve for the next ones (64 MB at most).

@@ -27,6 +27,11 @@ from dualtape.transforms.products import jvp, vjp
 
 __all__ = ["check_grads", "check_rule", "numerical_jvp"]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 FlatFunction = Callable[..., tuple[Any, ...]]

@@ -15,6 +15,8 @@ from dualtape.core.recorders import stop_recording
 from dualtape.modes.structure import map_structure
 from dualtape.core.tensor import Operand, constant, operand, raw
 
+__all__ = ["case", "cond", "switch_case", "while_loop"]
+
 
 def cond(
     pred: Any,

@@ -11,6 +11,11 @@ from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
 from dualtape.modes.variable import Variable
 
+__all__ = [
+    "arange", "array", "asarray", "convert_to_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace",
+    "meshgrid", "ones", "ones_like", "tri", "zeros", "zeros_like",
+]  # fmt: skip
+
 
 def made(numpy_function: Any) -> Any:
     """A creation function of NumPy's that returns a Tensor."""

@@ -14,6 +14,8 @@ from dualtape.ops.views import Kind, link_if_shared, read_only
 from dualtape.batching import functions as batches
 from dualtape.ops.indexing import as_tensor
 
+__all__ = ["diag", "diagflat", "diagonal", "trace", "tril", "triu"]
+
 
 def _planted(g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:
     full = np.zeros(to, g.dtype)

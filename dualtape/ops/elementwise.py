@@ -20,6 +20,14 @@ from dualtape.core.families import elementwise, general, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 
+__all__ = [
+    "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "clip", "conj",
+    "copysign", "cos", "cosh", "deg2rad", "divide", "exp", "exp2", "expm1", "fabs", "fmax", "fmin", "fmod", "hypot",
+    "imag", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "maximum", "minimum", "multiply", "negative",
+    "positive", "pow", "rad2deg", "real", "reciprocal", "remainder", "sign", "sin", "sinc", "sinh", "sqrt", "square",
+    "subtract", "tan", "tanh", "where",
+]  # fmt: skip
+
 LN2 = math.log(2.0)
 LN10 = math.log(10.0)
 
@@ -128,7 +136,7 @@ general_power = elementwise(
 )
 
 
-def power(x: Any, y: Any) -> Any:
+def pow(x: Any, y: Any) -> Any:
     """x to the power y, element by element; NumPy's ``power``.
 
     The derivative by x is 0 where y is 0, at x = 0 too; that by y is the limit 0 at x = 0 for y > 0.
@@ -150,8 +158,8 @@ def power(x: Any, y: Any) -> Any:
     return general_power(x, y)
 
 
-power.reflected = general_power.reflected  # type: ignore[attr-defined]
-register(power, np.power, "pow")
+pow.reflected = general_power.reflected  # type: ignore[attr-defined]
+register(pow, np.power, "pow")
 
 # ------------------------------------------------------------------ exponentials, logarithms, roots
 exp = elementwise(np.exp, lambda out: out)
@@ -184,21 +192,21 @@ def share(x: Any, out: Any) -> Any:
 sin = elementwise(np.sin, lambda x: np.cos(x))
 cos = elementwise(np.cos, lambda x: -np.sin(x))
 tan = elementwise(np.tan, lambda out: 1 + out * out)
-arcsin = elementwise(
+asin = elementwise(
     np.arcsin, lambda x: 1 / np.sqrt((1 - x) * (1 + x)), functions=["asin"], singular=True, work=DOUBLE
 )
-arccos = elementwise(
+acos = elementwise(
     np.arccos, lambda x: -1 / np.sqrt((1 - x) * (1 + x)), functions=["acos"], singular=True, work=DOUBLE
 )
-arctan = elementwise(np.arctan, lambda x: 1 / (1 + x * x), functions=["atan"], singular=True, work=DOUBLE)
+atan = elementwise(np.arctan, lambda x: 1 / (1 + x * x), functions=["atan"], singular=True, work=DOUBLE)
 sinh = elementwise(np.sinh, lambda x: np.cosh(x))
 cosh = elementwise(np.cosh, lambda x: np.sinh(x))
 tanh = elementwise(np.tanh, lambda out: 1 - out * out)
-arcsinh = elementwise(np.arcsinh, lambda x: 1 / np.sqrt(1 + x * x), functions=["asinh"], work=DOUBLE)
-arccosh = elementwise(
+asinh = elementwise(np.arcsinh, lambda x: 1 / np.sqrt(1 + x * x), functions=["asinh"], work=DOUBLE)
+acosh = elementwise(
     np.arccosh, lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), functions=["acosh"], singular=True, work=DOUBLE
 )
-arctanh = elementwise(np.arctanh, lambda x: 1 / ((1 - x) * (1 + x)), functions=["atanh"], singular=True, work=DOUBLE)
+atanh = elementwise(np.arctanh, lambda x: 1 / ((1 - x) * (1 + x)), functions=["atanh"], singular=True, work=DOUBLE)
 deg2rad = elementwise(np.deg2rad, math.pi / 180, functions=[np.radians], work=cost(1, mults=1, partial=Work()))
 rad2deg = elementwise(np.rad2deg, 180 / math.pi, functions=[np.degrees], work=cost(1, mults=1, partial=Work()))
 
@@ -233,7 +241,7 @@ def over_square(a: Any, x: Any, y: Any) -> Any:
     return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if some(zero) else a / r
 
 
-arctan2 = elementwise(
+atan2 = elementwise(
     np.arctan2,
     lambda x, y: over_square(y, x, y),
     lambda x, y: over_square(-x, x, y),
@@ -265,7 +273,7 @@ def unit(x: Any) -> Any:
 
 
 # A real function of complex numbers has no complex partial: |x + t| = |x| + Re(conj(x/|x|) t) to first order.
-absolute = general(
+abs = general(
     np.absolute,
     jvp=lambda t, x: np.real(np.conj(unit(x)) * t) if raw(x).dtype.kind == "c" else np.sign(x) * t,
     vjp=lambda g, x: g * unit(x),
@@ -339,7 +347,7 @@ def as_complex(t: Any) -> Any:
 
 real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real])
 imag = linear(np.imag, lambda g, shape: as_complex(g) * 1j, name="imag", functions=[np.imag])
-conjugate = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"])
+conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"])
 angle = general(
     lambda x: np.angle(x),
     name="angle",
@@ -445,13 +453,13 @@ def install() -> None:
         "sub": subtract,
         "mul": multiply,
         "truediv": divide,
-        "pow": power,
+        "pow": pow,
         "mod": remainder,
     }.items():
         for cls in (Tensor, Operand):
             setattr(cls, f"__{name}__", call)
             setattr(cls, f"__r{name}__", call.reflected)
-    for name, call in {"neg": negative, "pos": positive, "abs": absolute}.items():
+    for name, call in {"neg": negative, "pos": positive, "abs": abs}.items():
         for cls in (Tensor, Operand):
             setattr(cls, f"__{name}__", call)
 

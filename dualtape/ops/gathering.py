@@ -15,6 +15,8 @@ from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
 from dualtape.modes.variable import Variable
 from dualtape.ops.indexing import getitem, scatter
 
+__all__ = ["gather"]
+
 
 class Gather(Linear):
     """x[index] of an array of integers. Entry: as for every linear operation.

@@ -26,6 +26,8 @@ from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, ra
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
 from dualtape.batching import functions as batches
 
+__all__ = ["take", "take_along_axis"]
+
 stack_now = STACK.get
 ndarray = np.ndarray
 BASIC = (int, slice, type(Ellipsis), type(None), np.int64)
@@ -553,7 +555,7 @@ def methods() -> dict[str, Any]:
         "__isub__": in_place(e.subtract),
         "__imul__": in_place(e.multiply),
         "__itruediv__": in_place(e.divide),
-        "__ipow__": in_place(e.power),
+        "__ipow__": in_place(e.pow),
     }
 
 

@@ -11,6 +11,14 @@ from dualtape.core.families import nondifferentiable as absent
 from dualtape.core.tensor import SCALARS, Operand, raw
 from dualtape.batching import functions as batches
 
+__all__ = [
+    "all", "allclose", "any", "argmax", "argmin", "argsort", "argwhere", "array_equal", "array_equiv", "bitwise_and",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "count_nonzero",
+    "digitize", "equal", "flatnonzero", "floor", "floor_divide", "greater", "greater_equal", "isclose", "iscomplex",
+    "isfinite", "isinf", "isnan", "isreal", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "nanargmax", "nanargmin", "nonzero", "not_equal", "rint", "round", "searchsorted", "signbit", "trunc",
+]  # fmt: skip
+
 # ------------------------------------------------------------------ rounding
 floor = absent(np.floor)
 ceil = absent(np.ceil)

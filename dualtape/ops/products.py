@@ -15,6 +15,8 @@ from dualtape.memory.reserve import SMALLEST, room
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand
 
+__all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "vdot", "vecdot"]
+
 
 def mT(x: Any) -> Any:
     """The matrix transpose, a view."""

@@ -12,7 +12,7 @@ from dualtape.core.table import TABLE
 from dualtape.core.tensor import LATE_FAMILIES, UFUNC_METHODS, Operand, Tensor, operand, raw
 from dualtape.core.tensor import lookup as find
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
-from dualtape.ops.elementwise import conjugate, imag, real, where
+from dualtape.ops.elementwise import conj, imag, real, where
 
 REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: reductions.sum,
@@ -232,7 +232,7 @@ def install() -> None:
         "trace": lambda x, *a, **k: np.trace(x, *a, **k),
         "diagonal": lambda x, *a, **k: np.diagonal(x, *a, **k),
         # Free on real arrays, where NumPy's own conjugate copies.
-        "conjugate": lambda x: conjugate(x) if x.dtype.kind == "c" else x,
+        "conjugate": lambda x: conj(x) if x.dtype.kind == "c" else x,
         "T": property(shaping.transpose, doc="The Tensor with its axes reversed."),
         "mT": property(products.mT, doc="The Tensor with its last two axes exchanged."),
         "real": property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part."),

@@ -19,6 +19,11 @@ from dualtape.batching import functions as batches
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 
+__all__ = [
+    "average", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "logsumexp", "max", "mean", "min", "prod",
+    "ptp", "std", "sum", "var",
+]  # fmt: skip
+
 Axis = tuple[int, ...] | None
 SMALL = 4096
 ZERO_STRIDES = [(0,) * n for n in range(65)]
@@ -396,9 +401,9 @@ def moment(row: Any, name: str, root: bool) -> Any:
         keep = bool(keepdims is not np._NoValue and keepdims)
         if where is not True and where is not np._NoValue:
             d = x - mean(x, axis, keepdims=True, where=where)
-            from dualtape.ops.elementwise import absolute, sqrt, square
+            from dualtape.ops.elementwise import abs, sqrt, square
 
-            total = sum(square(absolute(d)), axis, keepdims=keep, where=where)
+            total = sum(square(abs(d)), axis, keepdims=keep, where=where)
             n = np.sum(np.broadcast_to(raw(operand(where)), x.shape), axis=axis, keepdims=keep)
             variance = total / (n - ddof).astype(total.dtype)
             return sqrt(variance) if root else variance

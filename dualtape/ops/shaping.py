@@ -18,6 +18,13 @@ from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
 from dualtape.batching import functions as batches
 
+__all__ = [
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "cast", "column_stack",
+    "concat", "copy", "dsplit", "dstack", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack", "identity",
+    "matrix_transpose", "moveaxis", "pad", "permute_dims", "ravel", "repeat", "reshape", "roll", "rot90", "split",
+    "squeeze", "stack", "swapaxes", "tile", "transpose", "unstack", "vsplit", "vstack",
+]  # fmt: skip
+
 
 # ------------------------------------------------------------------ the same elements
 def same(x: Any) -> Any:
@@ -299,7 +306,7 @@ def shape_of(x: Any) -> tuple[int, ...]:
     return x._node.value.shape if x.__class__ is Tensor else np.shape(x)
 
 
-def concatenate(
+def concat(
     arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
     """The arrays joined along an existing axis (flattened first if it is None); NumPy's ``concatenate``.
@@ -354,29 +361,29 @@ def stack_items(value: Any) -> Any:
 
 def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined as rows; NumPy's ``vstack``."""
-    return concatenate([atleast_2d(a) for a in arrays], 0, dtype=dtype)
+    return concat([atleast_2d(a) for a in arrays], 0, dtype=dtype)
 
 
 def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the second axis (the first of vectors); NumPy's ``hstack``."""
     items = [atleast_1d(a) for a in arrays]
-    return concatenate(items, 0 if items[0].ndim == 1 else 1, dtype=dtype)
+    return concat(items, 0 if items[0].ndim == 1 else 1, dtype=dtype)
 
 
 def dstack(arrays: Any) -> Any:
     """Arrays joined along the third axis; NumPy's ``dstack``."""
-    return concatenate([atleast_3d(a) for a in arrays], 2)
+    return concat([atleast_3d(a) for a in arrays], 2)
 
 
 def column_stack(arrays: Any) -> Any:
     """Vectors as the columns of a matrix; NumPy's ``column_stack``."""
     items = [operand(a) for a in arrays]
-    return concatenate([reshape(a, (-1, 1)) if np.ndim(a) < 2 else a for a in items], 1)
+    return concat([reshape(a, (-1, 1)) if np.ndim(a) < 2 else a for a in items], 1)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     """``values`` at the end of ``arr``; NumPy's ``append``."""
-    return concatenate([arr, values], axis)
+    return concat([arr, values], axis)
 
 
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -564,7 +571,7 @@ for _call, _keys in {
     atleast_1d: [np.atleast_1d, "atleast_1d"],
     atleast_2d: [np.atleast_2d, "atleast_2d"],
     atleast_3d: [np.atleast_3d, "atleast_3d"],
-    concatenate: [np.concatenate, "concat"],
+    concat: [np.concatenate, "concat"],
     stack: [np.stack],
     stack_items: ["stack_items"],
     vstack: [np.vstack, "vstack"],

@@ -11,6 +11,8 @@ from dualtape.core.tensor import operand, raw
 from dualtape.ops.indexing import as_tensor, take_along_axis
 from dualtape.ops.shaping import ravel
 
+__all__ = ["sort"]
+
 
 def sort(
     x: Any,

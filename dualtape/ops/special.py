@@ -169,6 +169,11 @@ __all__ = [
     "zeta",
 ]
 
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 SQRT_PI = math.sqrt(math.pi)
 SQRT_2 = math.sqrt(2.0)
 SQRT_2PI = math.sqrt(2.0 * math.pi)

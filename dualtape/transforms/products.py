@@ -19,6 +19,8 @@ from dualtape.core.tensor import Node, Tensor, constant, new_id, operand, raw, t
 from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients
 
+__all__ = ["hvp", "jvp", "linearize", "vjp"]
+
 
 def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
     """A tuple of arguments, as jvp and linearize take them."""
