@@ -1,0 +1,125 @@
+"""Names as users meet them: what is public and nothing else, what a wrong name is told, what a type checker says."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dualtape as dt
+from dualtape import names
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {"batching", "core", "memory", "modes", "names", "ops", "scipy", "tracing", "transforms"}
+MODULES = {name for name in dt.__all__ if isinstance(getattr(dt, name), ModuleType)}
+# The modules whose public names are all names of dualtape.
+SOURCES = [
+    *(f"ops.{name}" for name in ("control_flow", "creation", "diagonals", "elementwise", "gathering", "indexing")),
+    *(f"ops.{name}" for name in ("nondifferentiable", "products", "reductions", "shaping", "sorting")),
+    *(f"transforms.{name}" for name in ("byhand", "custom", "gradient", "jacobian", "products", "vmap")),
+]
+
+
+def test_dir_shows_the_public_names_and_nothing_else() -> None:
+    shown = set(dir(dt))
+    assert shown == set(dt.__all__)
+    assert len(dt.__all__) == len(shown)
+    assert not shown & (FOLDERS | {"annotations", "Any", "TYPE_CHECKING", "importlib", "import_module", "np", "typing"})
+    assert MODULES == set(names.MODULES) == {"extend", "inspect", "linalg", "special", "testing"}
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_dir_of_a_module_shows_its_public_names_and_nothing_else(name: str) -> None:
+    module = getattr(dt, name)
+    assert dir(module) == sorted(module.__all__)
+    assert sorted(names.names_of(module.__name__)) == sorted(module.__all__)
+    assert all(hasattr(module, public) for public in module.__all__)
+
+
+def test_each_public_name_of_a_module_is_that_of_dualtape() -> None:
+    for source in SOURCES:
+        module = importlib.import_module(f"dualtape.{source}")
+        for name in module.__all__:
+            assert getattr(dt, name) is getattr(module, name), f"{source}.{name}"
+
+
+def test_a_star_import_brings_all_public_names() -> None:
+    found: dict[str, Any] = {}
+    exec("from dualtape import *", found)
+    assert set(dt.__all__) == found.keys() - {"__builtins__"}
+
+
+def test_public_names_do_not_depend_on_what_was_used_before() -> None:
+    script = "import dualtape as dt; a = list(dt.__all__); dt.diag; dt.special; print(a == dt.__all__ == dir(dt), len(a))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", str(len(dt.__all__))]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("concatenate", "use dualtape.concat"),
+        ("arcsin", "use dualtape.asin"),
+        ("power", "use dualtape.pow"),
+        ("absolute", "use dualtape.abs"),
+        ("amax", "use dualtape.max"),
+        ("mod", "use dualtape.remainder"),
+        ("append", "use numpy.append, which takes Tensors"),
+        ("svd", "use dualtape.linalg.svd"),
+        ("gammaln", "use dualtape.special.gammaln"),
+        ("check_grads", "use dualtape.testing.check_grads"),
+        ("operation", "use dualtape.extend.operation"),
+        ("reduce_sum", "use dualtape.sum"),
+        ("reduce_variance", "use dualtape.var"),
+        ("math", "use dualtape itself"),
+        ("gradient", "use dualtape.grad"),
+        ("gradd", "did you mean dualtape.grad?"),
+        ("jacobain", "did you mean dualtape.jacobian?"),
+        ("gradienttape", "did you mean dualtape.GradientTape?"),
+        ("block", "numpy.block has no operation"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_told_the_right_one(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"module 'dualtape' has no attribute {name!r}; {said}")):
+        getattr(dt, name)
+    assert not hasattr(dt, name)
+
+
+@pytest.mark.parametrize("name", ["xyzzy", "_private", "__array_api_version__"])
+def test_a_name_like_no_other_is_told_so_and_no_more(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"^module 'dualtape' has no attribute '{name}'$"):
+        getattr(dt, name)
+
+
+def test_a_wrong_name_loads_no_scipy_and_gets_no_second_guess_from_python() -> None:
+    script = "import sys, dualtape as dt; hasattr(dt, 'gammaln'); assert 'scipy' not in sys.modules; dt.arcsin"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].endswith("'arcsin'; use dualtape.asin")
+
+
+def test_what_wrong_names_are_told_to_use_exists() -> None:
+    for text in names.ELSEWHERE.values():
+        value: Any = dt if text.startswith("dualtape.") else None
+        for part in re.findall(r"\.(\w+)", text.split(",")[0]) if value else ():
+            value = getattr(value, part)
+
+
+def test_a_type_checker_knows_the_public_names_and_no_others(tmp_path: Path) -> None:
+    good = "\n".join(f"dt.{name}" for name in dt.__all__)
+    good += "\ndt.linalg.svd, dt.special.erf, dt.extend.operation, dt.testing.check_grads, dt.inspect.cost\n"
+    (tmp_path / "good.py").write_text(f"import dualtape as dt\n{good}")
+    (tmp_path / "bad.py").write_text("import dualtape as dt\ndt.gradd\ndt.concatenate\ndt.linalg.svdd\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
+    files = [str(tmp_path / name) for name in ("good.py", "bad.py")]
+    done = subprocess.run(
+        [*command, *files], cwd=ROOT, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert "good.py" not in done.stdout, done.stdout
+    assert re.findall(r"bad\.py:(\d): error: Module has no attribute", done.stdout) == ["2", "3", "4"], done.stdout
