@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from dualtape.core.recording import fresh
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
 from dualtape.modes.variable import Variable
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
 
 __all__ = [
     "arange", "array", "asarray", "convert_to_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace",
@@ -35,7 +39,14 @@ arange, eye = made(np.arange), made(np.eye)
 tri = made(np.tri)
 
 
-def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def asarray(
+    value: ArrayLike | Sequence[Any],
+    /,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Tensor:
     """A Tensor of ``value``: a Tensor as it is, anything else copied.
 
     Args:
@@ -52,7 +63,9 @@ def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool 
     return constant(value, dtype)
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: Any = None) -> Tensor:
+def convert_to_tensor(
+    value: Any, dtype: DTypeLike | None = None, dtype_hint: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """A Tensor of ``value``: a Tensor itself, the value of a Variable, IndexedSlices made dense, else a constant.
 
     Args:
@@ -89,25 +102,38 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return x
 
 
-def array(value: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **kwargs: Any) -> Tensor:
+def array(
+    value: ArrayLike | Sequence[Any],
+    dtype: DTypeLike | None = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    **kwargs: Any,
+) -> Tensor:
     """A new Tensor of ``value``; NumPy's ``array``. Nested sequences may hold Tensors."""
     x = constant(value, dtype)
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
     """An array of one value, which may be a Tensor; NumPy's ``full``."""
     x = constant(fill_value, dtype)
     return np.broadcast_to(x, shape)  # type: ignore[return-value]
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
     """An array of one value in the shape and dtype of ``x``; NumPy's ``full_like``."""
     return full(np.shape(x), fill_value, dtype or raw(operand(x)).dtype)
 
 
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: Any = None, axis: int = 0
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
 ) -> Tensor:
     """``num`` values evenly spaced from ``start`` to ``stop``, which may be Tensors; NumPy's ``linspace``."""
     a, b = operand(start), operand(stop)
@@ -119,7 +145,7 @@ def linspace(
     return found if dtype is None else found.astype(dtype)
 
 
-def meshgrid(*xs: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Any, ...]:
+def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Tensor, ...]:
     """Coordinate arrays of a grid, of vectors; NumPy's ``meshgrid``."""
     n = len(xs)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))

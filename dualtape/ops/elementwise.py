@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,13 @@ from dualtape.core.families import elementwise, general, linear
 from dualtape.core.table import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 __all__ = [
     "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "clip", "conj",
     "copysign", "cos", "cosh", "deg2rad", "divide", "exp", "exp2", "expm1", "fabs", "fmax", "fmin", "fmod", "hypot",
-    "imag", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "maximum", "minimum", "multiply", "negative",
+    "imag", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "maximum", "minimum", "multiply", "negative",
     "positive", "pow", "rad2deg", "real", "reciprocal", "remainder", "sign", "sin", "sinc", "sinh", "sqrt", "square",
     "subtract", "tan", "tanh", "where",
 ]  # fmt: skip
@@ -59,7 +62,7 @@ divide_row = elementwise(
 )
 
 
-def divide(x: Any, y: Any) -> Any:
+def divide(x: ArrayLike, y: ArrayLike) -> Tensor:
     """x / y, element by element; NumPy's ``divide``.
 
     Args:
@@ -136,7 +139,7 @@ general_power = elementwise(
 )
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Tensor:
     """x to the power y, element by element; NumPy's ``power``.
 
     The derivative by x is 0 where y is 0, at x = 0 too; that by y is the limit 0 at x = 0 for y > 0.
@@ -386,7 +389,7 @@ select = general(
 )
 
 
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None) -> Any:
     """Elements of ``x`` where ``condition`` holds, else of ``y``; NumPy's ``where``.
 
     Args:
@@ -402,21 +405,28 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         >>> dt.where([True, False], 1.0, dt.constant([5.0, 6.0]))
         Tensor([1., 6.])
     """
-    condition = raw(operand(condition))
+    mask = raw(operand(condition))
     if x is None and y is None:
         from dualtape.core.recording import fresh
 
-        return tuple(fresh(i) for i in np.nonzero(condition))
+        return tuple(fresh(i) for i in np.nonzero(mask))
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
     try:
-        mask = np.array(condition, bool)[()]
+        mask = np.array(mask, bool)[()]
     except NotBatched:
-        mask = condition.astype(bool)
+        mask = mask.astype(bool)
     return select(x, y, condition=mask)
 
 
-def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+def clip(
+    x: ArrayLike,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    *,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+) -> Tensor:
     """``x`` limited to the closed interval [min, max]; slope 1 on the bounds, where x itself is taken.
 
     Args:
@@ -431,13 +441,12 @@ def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: 
     """
     low = a_min if min is None else min
     high = a_max if max is None else max
-    value = raw(operand(x))
+    y: Any = x
     if low is not None:
-        x = where(value < raw(operand(low)), low, x)
-        value = raw(operand(x))
+        y = where(raw(operand(y)) < raw(operand(low)), low, y)
     if high is not None:
-        x = where(value > raw(operand(high)), high, x)
-    return positive(x) if low is None and high is None else x
+        y = where(raw(operand(y)) > raw(operand(high)), high, y)
+    return positive(y) if low is None and high is None else y
 
 
 register(where, np.where, "where")

@@ -9,7 +9,7 @@ Length: reading and writing are each other's reverse rules, and share one readin
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -25,6 +25,9 @@ from dualtape.core.table import Row, register
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
 from dualtape.batching import functions as batches
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = ["take", "take_along_axis"]
 
@@ -474,7 +477,7 @@ def store(x: Tensor, result: Tensor) -> None:
 
 
 # ------------------------------------------------------------------ gathering
-def take(x: Any, indices: Any, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: None = None, mode: str = "raise") -> Tensor:
     """Elements of ``x`` at integer positions along an axis (of the flat array if None); NumPy's ``take``.
 
     Args:
@@ -514,7 +517,7 @@ def as_tensor(x: Any) -> Tensor:
     return x if x.__class__ is Tensor else constant(x)
 
 
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Tensor:
     """Elements of ``x`` at positions that differ from line to line along an axis; NumPy's ``take_along_axis``."""
     x = operand(x)
     if axis is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +11,18 @@ from dualtape.core.families import nondifferentiable as absent
 from dualtape.core.tensor import SCALARS, Operand, raw
 from dualtape.batching import functions as batches
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
+
 __all__ = [
     "all", "allclose", "any", "argmax", "argmin", "argsort", "argwhere", "array_equal", "array_equiv", "bitwise_and",
     "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "count_nonzero",
     "digitize", "equal", "flatnonzero", "floor", "floor_divide", "greater", "greater_equal", "isclose", "iscomplex",
     "isfinite", "isinf", "isnan", "isreal", "less", "less_equal", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "nanargmax", "nanargmin", "nonzero", "not_equal", "rint", "round", "searchsorted", "signbit", "trunc",
+    "logical_xor", "nanargmax", "nanargmin", "nonzero", "not_equal", "rint", "round", "searchsorted", "signbit",
+    "trunc",
 ]  # fmt: skip
 
 # ------------------------------------------------------------------ rounding
@@ -71,7 +77,7 @@ argwhere = absent(np.argwhere, name="argwhere", functions=[np.argwhere])
 flatnonzero = absent(np.flatnonzero, name="flatnonzero", functions=[np.flatnonzero])
 
 
-def nonzero(x: Any) -> Any:
+def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, one Tensor per axis (no derivative)."""
     from dualtape.ops.elementwise import where
 
