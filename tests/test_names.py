@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dualtape as dt
@@ -123,3 +125,61 @@ def test_a_type_checker_knows_the_public_names_and_no_others(tmp_path: Path) -> 
     )
     assert "good.py" not in done.stdout, done.stdout
     assert re.findall(r"bad\.py:(\d): error: Module has no attribute", done.stdout) == ["2", "3", "4"], done.stdout
+
+
+# ------------------------------------------------------------------ signatures
+FUNCTIONS = {
+    f"{module.__name__}.{name}".removeprefix("dualtape."): getattr(module, name)
+    for module in (dt, dt.linalg)
+    for name in module.__all__
+    if inspect.isfunction(getattr(module, name)) and getattr(module, name).__module__.startswith("dualtape.ops")
+}
+# What these return depends on their arguments: a Tensor, or several; what a function of the user's returns.
+SEVERAL = {"atleast_1d", "atleast_2d", "atleast_3d", "average", "linalg.qr", "linalg.svd", "where"}
+BRANCHES = {"case", "cond", "switch_case", "while_loop"}
+# Parameters that may be anything.
+OPEN = {
+    "convert_to_tensor": {"value"},
+    "einsum": {"operands", "kwargs"},
+    "pad": {"kwargs"},
+    "linalg.pinv": {"rtol"},
+    "while_loop": {"loop_vars", "shape_invariants"},
+}
+X = np.array([[2.0, 1.0], [1.0, 3.0]])
+# Some of these arguments fit each function.
+ATTEMPTS: list[tuple[Any, ...]] = [
+    *[(X,), (X, X), (X, 0), (X, 1), (X, 0, 1), (X, (0, 1)), (X, [0, 1]), (X, np.float64), ([X, X],)],
+    *[(2,), (2, 1.0), (0.0, 1.0), (X, 2, 1), (X, (2, 2)), (X, [[0, 1]], 1), ("ii", X), (X[0], 1), (X[None], 1, 2)],
+    *[(np.ones((2, 2, 4)),), (np.ones((2, 2, 2)), 2), (np.ones((2, 3)), np.ones((2, 3)))],
+]
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_signature_says_what_is_taken_and_returned(name: str) -> None:
+    signature = inspect.signature(FUNCTIONS[name])
+    vague = {p.name for p in signature.parameters.values() if p.annotation in ("Any", p.empty)}
+    assert vague == OPEN.get(name, set())
+    assert (signature.return_annotation in ("Any", signature.empty)) == (name in SEVERAL | BRANCHES)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS.keys() - BRANCHES))
+def test_what_a_signature_says_is_returned_is_returned_for_plain_arrays(name: str) -> None:
+    promised = inspect.signature(FUNCTIONS[name]).return_annotation
+    for args in ATTEMPTS:
+        try:
+            found = FUNCTIONS[name](*args)
+        except (TypeError, ValueError, IndexError, ZeroDivisionError):
+            continue
+        parts = found if isinstance(found, (tuple, list)) else [found]
+        assert parts[0] is found or promised != "Tensor"
+        assert all(isinstance(part, (dt.Tensor, int)) for part in parts)
+        return
+    raise AssertionError(f"none of the arguments fit {name}")
+
+
+def test_creation_takes_no_keyword_that_it_ignores() -> None:
+    assert dt.full_like(X, 2.0, shape=(3,)).shape == (3,)
+    assert dt.full((2,), 1.0, device="cpu").shape == dt.zeros((2,), device="cpu").shape == (2,)
+    for make in (dt.array, lambda value, **kwargs: dt.full((2,), value, **kwargs), dt.zeros_like):
+        with pytest.raises(TypeError, match="dtyp"):
+            make(X[0], dtyp=np.float32)

@@ -1,8 +1,10 @@
 """Rows of operations without derivative: rounding, comparisons, tests, logic, positions, casts to integer."""
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
 import operator
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,6 +90,44 @@ def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
 # A cast to an integer or boolean dtype; casts between floating dtypes are linear (``shaping.cast``).
 to_integer = absent(lambda x, dtype: np.asarray(x).astype(dtype)[()], name="to_integer")
 to_integer.row.batch = batches.cast
+
+
+# ------------------------------------------------------------------ how they are called
+def one(x: ArrayLike, /) -> Tensor: ...
+def two(x: ArrayLike, y: ArrayLike, /) -> Tensor: ...
+def rounded(x: ArrayLike, /, decimals: int = 0) -> Tensor: ...
+def close(x: ArrayLike, y: ArrayLike, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor: ...
+def same(x: ArrayLike, y: ArrayLike, /, equal_nan: bool = False) -> Tensor: ...
+def reduced(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False) -> Tensor: ...
+def truth(
+    x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False, where: ArrayLike = True
+) -> Tensor: ...
+def position(x: ArrayLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor: ...
+def order(x: ArrayLike, /, axis: int | None = -1, kind: str | None = None, *, stable: bool | None = None) -> Tensor: ...
+def search(x: ArrayLike, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None) -> Tensor: ...
+def binned(x: ArrayLike, bins: ArrayLike, /, right: bool = False) -> Tensor: ...
+
+
+def show(called: Any, *operations: Any) -> None:
+    """Let help and inspect show of operations how they are called."""
+    for call in operations:
+        call.__signature__ = signature(called)
+
+
+show(one, floor, ceil, trunc, rint, fix, logical_not, bitwise_invert, isfinite, isinf, isnan, signbit)
+show(one, iscomplex, isreal, argwhere, flatnonzero)
+show(two, floor_divide, equal, not_equal, less, less_equal, greater, greater_equal, array_equiv)
+show(two, logical_and, logical_or, logical_xor)
+show(two, bitwise_and, bitwise_or, bitwise_xor, bitwise_left_shift, bitwise_right_shift)
+show(rounded, round)
+show(close, isclose, allclose)
+show(same, array_equal)
+show(truth, all, any)
+show(reduced, count_nonzero)
+show(position, argmax, argmin, nanargmax, nanargmin)
+show(order, argsort)
+show(search, searchsorted)
+show(binned, digitize)
 
 
 def facts() -> None:

@@ -328,7 +328,9 @@ def vdot(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, axis: int = -1) -> Tensor:
     """The sum of products along one axis, the first factor conjugated; NumPy's ``vecdot``."""
-    return np.sum(np.conjugate(operand(x)) * operand(y), axis=axis)
+    from dualtape.ops.elementwise import multiply
+
+    return np.sum(multiply(np.conjugate(operand(x)), y), axis=axis)
 
 
 def outer(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
@@ -347,13 +349,15 @@ def has_operand(*xs: Any) -> bool:
 
 def kron(x: ArrayLike, y: ArrayLike) -> Tensor:
     """The Kronecker product; NumPy's ``kron``."""
+    from dualtape.ops.elementwise import multiply
+
     x, y = as_array(operand(x)), as_array(operand(y))
     n = max(np.ndim(x), np.ndim(y))
     sx = (1,) * (n - np.ndim(x)) + np.shape(x)
     sy = (1,) * (n - np.ndim(y)) + np.shape(y)
     a = np.reshape(x, tuple(m for s in sx for m in (s, 1)))
     b = np.reshape(y, tuple(m for s in sy for m in (1, s)))
-    return np.reshape(a * b, tuple(p * q for p, q in zip(sx, sy, strict=True)))  # type: ignore[return-value]
+    return np.reshape(multiply(a, b), tuple(p * q for p, q in zip(sx, sy, strict=True)))  # type: ignore[return-value]
 
 
 register(einsum, np.einsum, "einsum")
