@@ -105,6 +105,7 @@ else:  # unseen by a type checker, to which a module's __getattr__ would make ev
     }
     _MODULE = type(typing)
     __all__ = sorted({n for n, v in globals().items() if n[0] != "_" and type(v) is not _MODULE} | _LATE.keys())
+    __dir__ = __all__.copy
 
     def __getattr__(name):
         if name in _LATE:
@@ -116,6 +117,3 @@ else:  # unseen by a type checker, to which a module's __getattr__ would make ev
         from dualtape.names import message
 
         raise AttributeError(message(name, __all__, globals()), name=name)  # alone, so that Python adds no guess
-
-    def __dir__():
-        return list(__all__)

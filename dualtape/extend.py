@@ -23,11 +23,7 @@ from dualtape.core.table import ROWS, TABLE, Row
 from dualtape.core.tensor import Operand, Tensor, load_late_families, operand, read_only
 
 __all__ = ["operation"]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
-
+__dir__ = __all__.copy
 
 # What rules read that is no keyword of the kernel.
 RESERVED = (*OPERANDS, "out", "shape", "dtype", "out_shape", "out_dtype")

@@ -19,10 +19,7 @@ from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp
 
 __all__ = ["Constant", "Cost", "Trace", "TraceNode", "cost", "release_memory", "trace"]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__dir__ = __all__.copy
 
 
 def release_memory() -> None:

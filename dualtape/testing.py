@@ -26,11 +26,7 @@ from dualtape.transforms.calls import Bound
 from dualtape.transforms.products import jvp, vjp
 
 __all__ = ["check_grads", "check_rule", "numerical_jvp"]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
-
+__dir__ = __all__.copy
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
