@@ -421,7 +421,8 @@ def array_split(x: ArrayLike, indices_or_sections: int | Iterable[int], axis: in
         cuts = list(np.cumsum(sizes)[:-1])
     else:
         cuts = list(indices_or_sections)
-    y = x if isinstance(x, Operand) else operand_copy(x)
+    y = operand(x)
+    y = y if isinstance(y, Tensor) else operand_copy(y)
     front = (slice(None),) * (axis % np.ndim(y))
     return [y[(*front, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
@@ -450,7 +451,8 @@ def dsplit(x: ArrayLike, indices_or_sections: int | Iterable[int]) -> list[Tenso
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of ``x`` along an axis, as a tuple."""
-    y = x if isinstance(x, Operand) else operand_copy(x)
+    y = operand(x)
+    y = y if isinstance(y, Tensor) else operand_copy(y)
     front = (slice(None),) * (axis % np.ndim(y))
     return tuple(y[(*front, k)] for k in range(np.shape(y)[axis]))
 
