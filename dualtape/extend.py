@@ -22,6 +22,9 @@ from dualtape.core.lookup import ROWS, TABLE, load_late_families
 from dualtape.core.table import OPERANDS, Row, publish, reads
 from dualtape.core.tensor import Operand, Tensor, operand, read_only
 
+__all__ = ["operation"]
+__dir__ = __all__.copy
+
 # What rules read that is no keyword of the kernel.
 RESERVED = (*OPERANDS, "out", *OF_OPERAND, *OF_RESULTS)
 

@@ -18,6 +18,9 @@ from dualtape.modes.tape import GradientTape
 from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp
 
+__all__ = ["Constant", "Cost", "Trace", "TraceNode", "cost", "release_memory", "trace"]
+__dir__ = __all__.copy
+
 
 def release_memory() -> None:
     """Give back the memory of large arrays that is kept in reserve for the next ones (64 MB at most).

@@ -65,8 +65,13 @@ def fresh(value: Any) -> Tensor:
     return tensor(value)
 
 
+def takes_arrays_alone(row: Row) -> bool:
+    """Whether rules know nothing of the keywords that a kernel may have: ``out`` and ``where`` of a ufunc."""
+    return row.kind == "elementwise" or isinstance(row.kernel, np.ufunc)
+
+
 def refuse(row: Row, params: dict[str, Any]) -> None:
-    """Say that the partials of an elementwise operation know nothing of keywords: ``out``, ``where``."""
+    """The error for such keywords."""
     raise TypeError(f"{row.name}() takes arrays alone, and no {', '.join(params)}")
 
 
@@ -79,7 +84,7 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
     function, kernel = row.function, row.kernel
     (edge,) = row.edges
     keeps_operand, keeps_result, keeps_params = edge.pick == 0, edge.pick == OUT, edge.pick is PARAMS
-    exact, plain = edge.exact, row.kind == "elementwise"
+    exact, plain = edge.exact, takes_arrays_alone(row)
 
     def call(x: Any, /, **params: Any) -> Any:
         if x.__class__ is not Tensor:
@@ -167,7 +172,7 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
     """
     kernel = row.kernel
     by_x, by_y = row.edges
-    exact, plain, pick_x, pick_y = by_x.exact, row.kind == "elementwise", by_x.pick, by_y.pick
+    exact, plain, pick_x, pick_y = by_x.exact, takes_arrays_alone(row), by_x.pick, by_y.pick
     one_x, one_y = pick_x.__class__ is int, pick_y.__class__ is int
     tensor_first, tensor_second = call_with_number(row, 0, alike), call_with_number(row, 1, alike)
 

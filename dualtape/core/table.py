@@ -8,14 +8,20 @@ such a tuple for each operand that it follows. Whatever walks over entries asks 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
 from types import FunctionType
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
 from dualtape.core.cotangents import cast_back, fit, stretched
 from dualtape.core.lookup import ROWS, register
 from dualtape.core.tensor import Node, among, opened
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
 
 Rule = Callable[..., Any]
 OPERANDS = ("x", "y", "z")
@@ -306,16 +312,26 @@ def reads(rule: Rule) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+def unary(x: ArrayLike, /) -> Tensor: ...
+def binary(x: ArrayLike, y: ArrayLike, /) -> Tensor: ...
+
+
+SIGNATURES = {1: signature(unary), 2: signature(binary)}
+
+
 def publish(row: Row, call: Any, keys: Sequence[Any] = (), doc: str | None = None) -> Any:
     """Give the row its callable and enter both in the table, or neither."""
     call.__name__ = call.__qualname__ = row.name
+    kernel = row.kernel
+    how = "without derivative" if row.kind == "absent" else f"differentiable in both modes ({row.kind})"
     call.__doc__ = doc or (
-        f"``{row.name}``, differentiable in both modes ({row.kind}).\n\n"
+        f"``{row.name}``, {how}.\n\n"
         f"Takes arrays and Tensors as NumPy's or SciPy's function of the name does; returns a Tensor.\n"
     )
+    if row.kind == "elementwise" or isinstance(kernel, np.ufunc):
+        call.__signature__ = SIGNATURES.get(len(row.edges))
     call.row = row
     row.call = call
-    kernel = row.kernel
     if isinstance(kernel, np.ufunc) or kernel.__module__.startswith("numpy"):
         keys = (getattr(kernel, "__wrapped__", kernel), *keys)
     register(call, *keys)

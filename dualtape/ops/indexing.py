@@ -9,7 +9,7 @@ Length: reading and writing are each other's reverse rules, and share one readin
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -28,6 +28,11 @@ from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["take", "take_along_axis"]
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -326,7 +331,7 @@ def assign_batch(level: Any, x: Any, v: Any, index: Any, basic: bool = True, alo
 def rank_shape(level: Any, x: Any, index: Any) -> tuple[int, ...]:
     """The shape of x[index] for one example."""
     y: Any = batches.getitem(level, Batch(level, np.broadcast_to(np.zeros(()), (level.size, *np.shape(x)))), index)
-    return y.shape  # type: ignore[no-any-return]
+    return y.shape
 
 
 assign_row = Assign(
@@ -479,7 +484,7 @@ def store(x: Tensor, result: Tensor) -> None:
 
 
 # ------------------------------------------------------------------ gathering
-def take(x: Any, indices: Any, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: None = None, mode: str = "raise") -> Tensor:
     """Elements of ``x`` at integer positions along an axis (of the flat array if None); NumPy's ``take``.
 
     Args:
@@ -519,7 +524,7 @@ def as_tensor(x: Any) -> Tensor:
     return x if x.__class__ is Tensor else constant(x)
 
 
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Tensor:
     """Elements of ``x`` at positions that differ from line to line along an axis; NumPy's ``take_along_axis``."""
     x = operand(x)
     if axis is None:
@@ -560,7 +565,7 @@ def methods() -> dict[str, Any]:
         "__isub__": in_place(e.subtract),
         "__imul__": in_place(e.multiply),
         "__itruediv__": in_place(e.divide),
-        "__ipow__": in_place(e.power),
+        "__ipow__": in_place(e.pow),
     }
 
 

@@ -12,7 +12,7 @@ from dualtape.core.lookup import lookup as find
 from dualtape.core.recorders import is_tracked
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
-from dualtape.ops.elementwise import conjugate, imag, real, where
+from dualtape.ops.elementwise import conj, imag, real, where
 
 REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: reductions.sum,
@@ -198,7 +198,7 @@ def transpose_method(x: Any, *axes: Any) -> Any:
 
 
 def conjugated(x: Any) -> Any:
-    return conjugate(x) if x.dtype.kind == "c" else x
+    return conj(x) if x.dtype.kind == "c" else x
 
 
 def install() -> None:

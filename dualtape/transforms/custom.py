@@ -26,6 +26,8 @@ from dualtape.transforms.calls import (
     swept,
 )
 
+__all__ = ["checkpoint", "custom_gradient", "custom_jvp", "custom_vjp", "recompute_grad", "stop_gradient"]
+
 stopped = nondifferentiable(lambda x: x, name="stop_gradient")
 
 
@@ -328,6 +330,9 @@ def checkpoint(f: Callable[..., Any]) -> Any:
     """
     ensure_callable("checkpoint", f)
     return Checkpoint(f)
+
+
+recompute_grad = checkpoint  # TensorFlow's name
 
 
 class Checkpoint(Bound):

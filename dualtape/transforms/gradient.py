@@ -21,6 +21,8 @@ from dualtape.transforms.arguments import (
     sources,
 )
 
+__all__ = ["grad", "value_and_grad"]
+
 
 def value_and_grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False

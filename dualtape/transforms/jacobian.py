@@ -15,6 +15,8 @@ from dualtape.transforms.arguments import Sources, ensure_callable, named, recor
 from dualtape.transforms.gradient import grad
 from dualtape.transforms.products import linearized
 
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
+
 Numbers = int | Sequence[int]
 
 

@@ -17,6 +17,8 @@ from dualtape.modes.structure import flatten, match_structure
 from dualtape.transforms.arguments import IDENTITY, Sources, carrying, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients
 
+__all__ = ["hvp", "jvp", "linearize", "vjp"]
+
 
 def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
     """A tuple of arguments, as jvp and linearize take them."""

@@ -13,6 +13,8 @@ from dualtape.core.tensor import Tensor, constant, operand, tensor
 from dualtape.modes.structure import flatten, is_leaf
 from dualtape.transforms.arguments import ensure_callable, named, result
 
+__all__ = ["vmap"]
+
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, explain: bool = False) -> Callable[..., Any]:
     """A function that applies ``f`` to each example of a batch, by operations on all examples at once.
