@@ -312,8 +312,8 @@ def reads(rule: Rule) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def unary(x: ArrayLike, /) -> Tensor: ...
-def binary(x: ArrayLike, y: ArrayLike, /) -> Tensor: ...
+def unary(x: ArrayLike, /) -> Tensor: ...  # type: ignore[empty-body]
+def binary(x: ArrayLike, y: ArrayLike, /) -> Tensor: ...  # type: ignore[empty-body]
 
 
 SIGNATURES = {1: signature(unary), 2: signature(binary)}
