@@ -272,25 +272,15 @@ class Operand:
         ) -> Tensor: ...
         def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
         def sum(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            keepdims: Any = False,
-            initial: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+            where: Any = True
         ) -> Tensor: ...
         def mean(
             self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
         ) -> Tensor: ...
         def prod(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            keepdims: Any = False,
-            initial: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+            where: Any = True
         ) -> Tensor: ...
         def max(
             self, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
@@ -299,26 +289,12 @@ class Operand:
             self, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
         ) -> Tensor: ...
         def var(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: Any = False,
-            *,
-            correction: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+            correction: Any = None, where: Any = True
         ) -> Tensor: ...
         def std(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: Any = False,
-            *,
-            correction: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+            correction: Any = None, where: Any = True
         ) -> Tensor: ...
         def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor: ...
         def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor: ...

@@ -8,10 +8,10 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch, shifted
-from dualtape.core import costs
 from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, operand
+from dualtape.facts import costs
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.views import Kind, link_if_shared, read_only
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch, Level, each, is_batched
-from dualtape.core import costs
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Tensor, raw
+from dualtape.facts import costs
 from dualtape.ops.linalg import count, inverse_or_nan, matrices, mH
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core import costs
-from dualtape.core.costs import Work
 from dualtape.core.cotangents import guarded, unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.recorders import is_tracked
 from dualtape.core.standin import every, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import costs
+from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch, is_batched, top
-from dualtape.core import costs
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.edges import Together
@@ -26,7 +25,10 @@ from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
-from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
+from dualtape.core.tensor import Node, Operand, Tensor, constant, new, new_id, operand, raw, tensor, wrap
+from dualtape.facts import costs
+from dualtape.ops import elementwise as elementary
+from dualtape.ops import nondifferentiable as absent
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
 
 if TYPE_CHECKING:
@@ -519,8 +521,6 @@ def positions(indices: Any) -> Any:
 
 def as_tensor(x: Any) -> Tensor:
     """A Tensor on what may be a plain array."""
-    from dualtape.core.tensor import constant
-
     return x if x.__class__ is Tensor else constant(x)
 
 
@@ -549,23 +549,20 @@ register(take_along_axis, np.take_along_axis, "take_along_axis")
 
 def methods() -> dict[str, Any]:
     """Python's item protocol and the in-place operators."""
-    from dualtape.ops import elementwise as e
-    from dualtape.ops import nondifferentiable as n
-
     return {
         "__getitem__": getitem,
-        "__imod__": in_place(e.remainder),
-        "__ifloordiv__": in_place(n.floor_divide),
-        "__iand__": in_place(n.bitwise_and),
-        "__ior__": in_place(n.bitwise_or),
-        "__ixor__": in_place(n.bitwise_xor),
-        "__ilshift__": in_place(n.bitwise_left_shift),
-        "__irshift__": in_place(n.bitwise_right_shift),
-        "__iadd__": in_place(e.add),
-        "__isub__": in_place(e.subtract),
-        "__imul__": in_place(e.multiply),
-        "__itruediv__": in_place(e.divide),
-        "__ipow__": in_place(e.pow),
+        "__imod__": in_place(elementary.remainder),
+        "__ifloordiv__": in_place(absent.floor_divide),
+        "__iand__": in_place(absent.bitwise_and),
+        "__ior__": in_place(absent.bitwise_or),
+        "__ixor__": in_place(absent.bitwise_xor),
+        "__ilshift__": in_place(absent.bitwise_left_shift),
+        "__irshift__": in_place(absent.bitwise_right_shift),
+        "__iadd__": in_place(elementary.add),
+        "__isub__": in_place(elementary.subtract),
+        "__imul__": in_place(elementary.multiply),
+        "__itruediv__": in_place(elementary.divide),
+        "__ipow__": in_place(elementary.pow),
     }
 
 

@@ -16,7 +16,8 @@ from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, constant, has_tensor, operand, raw
+from dualtape.ops.elementwise import real, where
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
 
 if TYPE_CHECKING:
@@ -87,8 +88,6 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     if dtype.kind not in "fc":
         return to_integer(x, dtype=dtype)
     if isinstance(x, Tensor) and x.dtype.kind == "c" and dtype.kind == "f":
-        from dualtape.ops.elementwise import real
-
         x = real(x)
     return cast_row(x, dtype=dtype)
 
@@ -107,8 +106,6 @@ def copy(x: ArrayLike, order: str = "K", subok: bool = False) -> Tensor:
 
 def operand_copy(x: Any) -> Any:
     """A Tensor made of plain data."""
-    from dualtape.core.tensor import constant
-
     return constant(x)
 
 
@@ -570,8 +567,6 @@ def pad(x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: An
         y = pad_row(x, widths=widths, value=0)
         values = kwargs.get("constant_values", 0)
         if isinstance(values, Operand) or np.any(np.asarray(values)):
-            from dualtape.ops.elementwise import where
-
             inside = np.pad(np.ones(np.shape(x), bool), widths)
             if isinstance(values, Operand):
                 border = operand(values)
