@@ -9,7 +9,8 @@ import numpy as np
 from dualtape.batching.sweeps import chunk_size, chunks, rows, unit_seeds
 from dualtape.core.standin import Standin
 from dualtape.core.sweep import Entries, finished
-from dualtape.core.tensor import Operand, Tensor, constant, operand
+from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.modes.constant import constant
 
 # The entries of a tape, the identities of the sources, and whether all that is watched is among them.
 Recorded = tuple[Entries, list[int], bool]

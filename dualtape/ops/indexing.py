@@ -25,8 +25,9 @@ from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
-from dualtape.core.tensor import Node, Operand, Tensor, constant, new, new_id, operand, raw, tensor, wrap
+from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.facts import costs
+from dualtape.modes.constant import constant
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import nondifferentiable as absent
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot

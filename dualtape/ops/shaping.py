@@ -16,7 +16,8 @@ from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import Operand, Tensor, constant, has_tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
+from dualtape.modes.constant import constant
 from dualtape.ops.elementwise import real, where
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
 

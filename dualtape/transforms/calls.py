@@ -20,8 +20,9 @@ from dualtape.core.edges import Together
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.standin import Standin
 from dualtape.core.sweep import Cotangents, sweep
-from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, raw, tensor, wrap
+from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, operand, raw, tensor, wrap
 from dualtape.facts import costs
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten
 from dualtape.ops.shaping import identity
 from dualtape.transforms.arguments import recorded

@@ -9,7 +9,8 @@ import numpy as np
 
 from dualtape.batching.level import Batch, Level, NotBatched, is_batched
 from dualtape.core import recorders
-from dualtape.core.tensor import Tensor, constant, operand, tensor
+from dualtape.core.tensor import Tensor, operand, tensor
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, is_leaf
 from dualtape.transforms.arguments import ensure_callable, named, result
 
