@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.batching.sweeps import chunk_size, chunks, rows, unit_seeds
+from dualtape.batching.sweeps import chunk_size, chunks, pull_many, unit_seeds
 from dualtape.core.standin import Standin
 from dualtape.core.tensor import Operand, Tensor, constant, operand
 from dualtape.modes.structure import flatten
@@ -35,11 +35,11 @@ def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_o
     count = node.value.size if node.value.dtype.kind in "fc" else 0
     size = chunk_size(entries, chunk, count, node.value.nbytes + sum([s.nbytes for s in found]))
     parts = [
-        rows(entries, node, ids, unit_seeds(node.value, a, b), all_watched, one_by_one=one_by_one)
+        pull_many(entries, node, ids, unit_seeds(node.value, a, b), all_watched, one_by_one=one_by_one)
         for a, b in chunks(count, size)
     ]
     if not parts and node.value.dtype.kind in "fc":  # an empty target: what is connected, a sweep with zeros can tell
-        parts = [rows(entries, node, ids, np.zeros((1, *y.shape), y.dtype), all_watched, one_by_one=True)]
+        parts = [pull_many(entries, node, ids, np.zeros((1, *y.shape), y.dtype), all_watched, one_by_one=True)]
         parts = [[None if c is None else c[:0] for c in part] for part in parts]
     tape._used()
     blocks = [joined([part[k] for part in parts], (*y.shape, *s.shape)) for k, s in enumerate(found)]
@@ -78,7 +78,7 @@ def batch_jacobian(tape: GradientTape, target: Any, source: Any, one_by_one: boo
     parts = []
     for a, b in chunks(count, size):
         seeds = np.broadcast_to(unit_seeds(like, a, b)[:, None], (b - a, *shape))
-        parts.append(rows(entries, node, ids, seeds, all_watched, one_by_one=one_by_one)[0])
+        parts.append(pull_many(entries, node, ids, seeds, all_watched, one_by_one=one_by_one)[0])
     tape._used()
     if not parts or parts[0] is None:
         return constant(np.zeros((*shape, *inner[1:]), y.dtype))

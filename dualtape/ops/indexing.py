@@ -14,8 +14,9 @@ from weakref import ref
 
 import numpy as np
 
-from dualtape.batching import functions as batches
-from dualtape.batching.level import Batch, is_batched, top
+from dualtape.batching import indices as batches
+from dualtape.batching.batch import Batch
+from dualtape.batching.physical import is_batched, physical, repeated, top
 from dualtape.core import costs
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
@@ -120,11 +121,11 @@ def pull_read(entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
     else:
         buffer = np.zeros((level.size, *shape), dtype)
         if before is not None:
-            before = batches.whole(level, before)
+            before = repeated(level, before)
             if before.__class__ is not ndarray:
                 return False
             buffer = buffer + before
-    g = cast_back(batches.whole(level, g), dtype)
+    g = cast_back(repeated(level, g), dtype)
     if g.__class__ is not ndarray:
         return False
     if not basic:
@@ -150,7 +151,7 @@ def _scatter(g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
 
 def scatter_batch(level: Any, g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
     """What was read by an index, put at its place in zeros."""
-    p = batches.whole(level, g)
+    p = repeated(level, g)
     out = np.zeros((level.size, *to), p.dtype)
     key, p = batches.placed(level, p, index, len(to))
     if p.__class__ is not np.ndarray:
@@ -303,9 +304,9 @@ def last_written(index: Any, shape: tuple[int, ...]) -> Any:
 
 def assign_batch(level: Any, x: Any, v: Any, index: Any, basic: bool = True, alone: bool = False) -> Any:
     """x with x[index] replaced by v."""
-    p = batches.whole(level, x)
+    p = repeated(level, x)
     written = np.empty(rank_shape(level, x, index))
-    q = batches.held(level, v)
+    q = physical(level, v)
     if is_batched(level, v):
         q = q.reshape((q.shape[0], *(1,) * (written.ndim - v.ndim), *q.shape[1:]))
         q = np.broadcast_to(q, (q.shape[0], *written.shape))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.batching import functions as batches
-from dualtape.batching.level import Batch
+from dualtape.batching.batch import Batch
 from dualtape.core import costs
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
