@@ -3,8 +3,8 @@
 The words: ``physical`` is the array of all examples, which lie along its first axis; ``repeated`` is that, also of what
 all examples share; ``raw`` is the value behind a Tensor, ``detached`` what is followed by nobody, as in the core.
 
-Imports go one way: operators, batch, physical, examples, then ufuncs and calls, steps, outside, then level; on these
-stand the rules of NumPy's functions (functions, indices, products, which are loaded here) and the sweeps.
+Imports go one way: operators, batch, physical, examples, then calls, steps, outside, then level. On these stand the
+rules of NumPy's functions (elementwise, functions, indices, products, which are loaded here) and the sweeps.
 """
 
 from dualtape.batching import functions as functions

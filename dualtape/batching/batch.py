@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,15 @@ import numpy as np
 from dualtape.batching.operators import Operators, called, computed, lined_up
 from dualtape.core.standin import Refused, every, finite, some
 from dualtape.core.tensor import Operand, raw
+
+
+def refusing(what: str) -> Any:
+    """A method that a Batch does not have: it would lose all examples but one."""
+
+    def method(self: Batch, *args: Any, **kwargs: Any) -> Any:
+        raise self._refuse(what)
+
+    return method
 
 
 class Batch(Operators):
@@ -37,10 +47,7 @@ class Batch(Operators):
 
     @property
     def size(self) -> int:
-        n = 1
-        for m in self.shape:
-            n *= m
-        return n
+        return prod(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -69,20 +76,13 @@ class Batch(Operators):
             "runs through the function at once: use NumPy's functions, which know of the batch (np.where for a choice)"
         )
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise self._refuse("conversion to one array")
-
-    def __float__(self) -> float:
-        raise self._refuse("float()")
-
-    def __int__(self) -> int:
-        raise self._refuse("int()")
-
-    def __complex__(self) -> complex:
-        raise self._refuse("complex()")
-
-    def __index__(self) -> int:
-        raise self._refuse("use as an integer")
+    __array__ = refusing("conversion to one array")
+    __float__ = refusing("float()")
+    __int__ = refusing("int()")
+    __complex__ = refusing("complex()")
+    __index__ = refusing("use as an integer")
+    item = refusing("item()")
+    tolist = refusing("tolist()")
 
     def __bool__(self) -> bool:
         """The truth of all examples, if it is the same for each."""
@@ -94,12 +94,6 @@ class Batch(Operators):
         if not bool(np.any(value)):
             return False
         raise self._refuse("the truth value, which is not the same for all,")
-
-    def item(self, *index: Any) -> Any:
-        raise self._refuse("item()")
-
-    def tolist(self) -> Any:
-        raise self._refuse("tolist()")
 
     # ---- what a stand-in answers
     @property

@@ -10,31 +10,30 @@ import numpy as np
 
 from dualtape.batching.batch import Batch, Shared
 from dualtape.batching.examples import each, one_by_one, stacked
+from dualtape.batching.operators import OPERATORS
 from dualtape.batching.physical import aligned, holds, is_batched, physical
-from dualtape.batching.ufuncs import UFUNCS, no_method, ufunc_call, ufunc_outer, ufunc_reduce
 from dualtape.core.standin import Refused
 from dualtape.core.tensor import Operand, Tensor
 
 Rule = Callable[..., Any]
 
-# Rules by function: rule(level, *args, **kwargs), of which some are Batches of that level.
+# Rules by function: rule(level, *args, **kwargs), some of the operands Batches of that level. Those of ufuncs go by the
+# name of the method: rule(level, ufunc, *args, **kwargs).
 FUNCTIONS: dict[Any, Rule] = {}
 # Those that take Batches for more than their first operand.
-MANY: set[Any] = {each, ufunc_call, ufunc_reduce, ufunc_outer}
+MANY: set[Rule] = {each}
 
 
-def enter(rule: Rule, *functions: Any, many: bool = False) -> Rule:
+def enter(*functions: Any, many: bool = False) -> Callable[[Rule], Rule]:
     """Let a rule answer for functions; ``many``: it takes Batches for more than its first operand."""
-    for f in functions:
-        FUNCTIONS[f] = rule
-    if many:
-        MANY.add(rule)
-    return rule
 
+    def entered(rule: Rule) -> Rule:
+        FUNCTIONS.update(dict.fromkeys(functions, rule))
+        if many:
+            MANY.add(rule)
+        return rule
 
-def rule_of(*functions: Any, many: bool = False) -> Callable[[Rule], Rule]:
-    """Enter the rule that is defined below for some functions."""
-    return lambda rule: enter(rule, *functions, many=many)
+    return entered
 
 
 def call(level: Any, function: Any, args: Any, kwargs: Any) -> Any:
@@ -46,27 +45,27 @@ def call(level: Any, function: Any, args: Any, kwargs: Any) -> Any:
         if not places and not named:  # what the examples share, on its way through a kernel
             found = function(*physical(level, args), **{k: physical(level, a) for k, a in kwargs.items()})
             return Shared(level, found) if isinstance(found, Operand) else found
-        rule, first = FUNCTIONS.get(function), ()
-        if rule is None:
-            rule, first = general_rule(function)
+        rule, *first = (FUNCTIONS[function],) if function in FUNCTIONS else general_rule(function)
         try:
             if rule not in MANY and (named or places != [0] or not is_batched(level, args[0])):
                 raise Refused("the rule takes a batch for its first operand alone")
             return rule(level, *first, *args, **kwargs)
         except Refused:
-            if rule is each or rule is no_method or kwargs.get("out") is not None:
+            if rule is each or kwargs.get("out") is not None:
                 raise
             return each(level, function, *args, **kwargs)
 
 
 def general_rule(function: Any) -> tuple[Rule, Any]:
-    """The rule of a function that has none of its own, and what comes first of its arguments."""
-    if isinstance(function, np.ufunc):
-        return ufunc_call, (function,)
+    """The rule of a function that has none of its own, and what comes first among its arguments."""
+    if isinstance(function, np.ufunc) or function in OPERATORS:
+        return FUNCTIONS["__call__"], function
     ufunc = getattr(function, "__self__", None)
-    if isinstance(ufunc, np.ufunc):
-        return UFUNCS[function.__name__], (ufunc,)
-    return each, (function,)
+    if not isinstance(ufunc, np.ufunc):
+        return each, function
+    if function.__name__ not in FUNCTIONS:
+        raise Refused(f"{ufunc.__name__}: this method has no rule for a batch")
+    return FUNCTIONS[function.__name__], ufunc
 
 
 def through(level: Any, row: Any, operands: Any, params: dict[str, Any]) -> Any:

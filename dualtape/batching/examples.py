@@ -36,19 +36,16 @@ def sliced(level: Any, value: Any, k: int) -> Any:
         return value.physical[k] if value.level is level else value
     if kind is Shared:
         return value.physical if value.level is level else value
-    if kind is Node:
-        inner = value.value
-        if not is_batched(level, inner):
-            return value
-        if inner.physical.__class__ is Tensor:
-            raise Refused("an example of what an outer recorder follows has no identity of its own")
-        return Node(inner.physical[k], value.id)
-    if kind is Tensor:
-        inner = value._node.value
+    if kind is Node or kind is Tensor:
+        inner = value.value if kind is Node else value._node.value
         if not is_batched(level, inner):
             return value
         part = inner.physical[k]
-        return part if part.__class__ is Tensor else tensor(part)
+        if kind is Tensor:
+            return part if part.__class__ is Tensor else tensor(part)
+        if part.__class__ is Tensor:
+            raise Refused("an example of what an outer recorder follows has no identity of its own")
+        return Node(part, value.id)
     if kind is tuple or kind is list:
         return kind([sliced(level, a, k) for a in value])
     if kind is dict:

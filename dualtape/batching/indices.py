@@ -8,35 +8,26 @@ from typing import Any
 import numpy as np
 
 from dualtape.batching.batch import Batch
-from dualtape.batching.calls import rule_of
+from dualtape.batching.calls import enter
 from dualtape.batching.level import Level
-from dualtape.batching.physical import is_batched, rank, repeated, shifted
+from dualtape.batching.physical import is_batched, lines, padded, rank, repeated, shifted
 from dualtape.core.standin import Refused
 from dualtape.core.tensor import raw
 
 
-@rule_of(np.take)
+@enter(np.take)
 def take(level: Level, x: Any, indices: Any, axis: Any = None, **kw: Any) -> Any:
-    p = x.physical
     if isinstance(indices, Batch):
         raise Refused("take: indices for each example")
-    if axis is None:
-        p, axis = p.reshape((p.shape[0], -1)), 0
-    return Batch(level, np.take(p, indices, shifted(axis, len(p.shape) - 1), **kw))
+    p, axis = lines(x.physical, axis)
+    return Batch(level, np.take(p, indices, axis, **kw))
 
 
-@rule_of(np.take_along_axis, many=True)
+@enter(np.take_along_axis, many=True)
 def take_along_axis(level: Level, x: Any, indices: Any, axis: Any = -1) -> Any:
     if axis is None:
         raise Refused("take_along_axis: no rule for the flat array")
     return Batch(level, np.take_along_axis(repeated(level, x), repeated(level, indices), shifted(axis, rank(x))))
-
-
-# ------------------------------------------------------------------ indices
-def advanced(i: Any) -> bool:
-    return isinstance(i, (np.ndarray, list, Batch, bool, np.bool_)) or (
-        not isinstance(i, (slice, type(Ellipsis), type(None))) and not isinstance(i, (int, np.integer))
-    )
 
 
 def spelled(index: Any, ndim: int) -> tuple[list[Any], bool]:
@@ -51,7 +42,7 @@ def spelled(index: Any, ndim: int) -> tuple[list[Any], bool]:
     dots = [k for k, i in enumerate(key) if i is Ellipsis]
     if dots:
         key[dots[0] : dots[0] + 1] = [slice(None)] * (ndim - used)
-    return key, any(advanced(i) for i in key)
+    return key, any(not isinstance(i, (slice, type(None), int, np.integer)) for i in key)
 
 
 def separated(key: list[Any]) -> bool:
@@ -80,15 +71,14 @@ def physical_index(level: Level, index: Any, ndim: int) -> tuple[tuple[Any, ...]
     found: list[Any] = [np.arange(level.size).reshape((-1, *(1,) * n))]
     for i in key:
         if is_batched(level, i):
-            p = np.asarray(raw(i.physical))
-            i = p.reshape((p.shape[0], *(1,) * (n - i.ndim), *p.shape[1:]))
+            i = padded(np.asarray(raw(i.physical)), n)
         found.append(i)
     first = 0 if separated(key) else next(k for k, i in enumerate(key) if not (isinstance(i, slice) or i is None))
     moves = tuple(range(1, n + 1)), tuple(range(1 + first, n + 1 + first))
     return tuple(found), (moves if first else None)
 
 
-@rule_of(operator.getitem, many=True)
+@enter(operator.getitem, many=True)
 def getitem(level: Level, x: Any, index: Any) -> Any:
     key, moves = physical_index(level, index, rank(x))
     y = repeated(level, x)[key]

@@ -18,14 +18,6 @@ new_number = count(1).__next__
 _lock = Lock()
 
 
-def count_open(more: int) -> None:
-    """One level more or less; levels of all threads count."""
-    with _lock:
-        OPEN[0] += more
-    if more < 0:
-        trim()
-
-
 class Level:
     """One activation of vmap or of a batched sweep: the number of examples, and who was recording around it.
 
@@ -62,13 +54,16 @@ class Level:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A block whose operations belong to this level."""
-        count_open(1)
+        """A block whose operations belong to this level; levels of all threads count."""
+        with _lock:
+            OPEN[0] += 1
         try:
             with recorders.only((self.marker,) if self.marker is not None else ()):
                 yield
         finally:
-            count_open(-1)
+            with _lock:
+                OPEN[0] -= 1
+            trim()
 
     def close(self) -> None:
         """From now on its Batches are of no use."""

@@ -14,10 +14,11 @@ from dualtape.memory.reserve import SMALLEST, room
 ndarray = np.ndarray
 
 # Python's operators that work element by element.
-BINARY = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow]
-BINARY += [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
-COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
-UNARY = [operator.neg, operator.pos, operator.abs, operator.invert]
+BINARY: list[Any] = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod]
+BINARY += [operator.pow, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+COMPARISONS: list[Any] = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+UNARY: list[Any] = [operator.neg, operator.pos, operator.abs, operator.invert]
+OPERATORS = {*BINARY, *COMPARISONS, *UNARY}
 # Array methods that NumPy has as functions too.
 METHODS = ["sum", "prod", "mean", "max", "min", "var", "std", "all", "any", "argmax", "argmin", "argsort", "cumsum"]
 METHODS += ["cumprod", "squeeze", "swapaxes", "repeat", "take", "trace", "diagonal", "clip", "round", "copy", "dot"]
@@ -75,39 +76,24 @@ def lined_up(batch: Operators, x: Any, y: Any) -> tuple[Any, Any] | None:
     return (p, other) if batch is x else (other, p)
 
 
-def binary(function: Any, name: str, reflects: bool) -> None:
-    """Give Batches an operator of two operands."""
+def method_of(function: Any, reflected: bool = False) -> Any:
+    """An operator of two operands as a method of the first, or of the second."""
     elementwise = function is not operator.matmul
 
-    def method(x: Any, y: Any) -> Any:
-        if elementwise and (pair := lined_up(x, x, y)) is not None:
-            return x.__class__(x.level, computed(function, *pair))
-        return NotImplemented if isinstance(y, Operand) else called(function, (x, y), {})
+    def method(batch: Any, other: Any) -> Any:
+        x, y = (other, batch) if reflected else (batch, other)
+        if elementwise and (pair := lined_up(batch, x, y)) is not None:
+            return batch.__class__(batch.level, computed(function, *pair))
+        return NotImplemented if isinstance(other, Operand) else called(function, (x, y), {})
 
-    def reflected(y: Any, x: Any) -> Any:
-        if elementwise and (pair := lined_up(y, x, y)) is not None:
-            return y.__class__(y.level, computed(function, *pair))
-        return NotImplemented if isinstance(x, Operand) else called(function, (x, y), {})
-
-    setattr(Operators, f"__{name}__", method)
-    if reflects:
-        setattr(Operators, f"__r{name}__", reflected)
+    return method
 
 
-def unary(function: Any, name: str) -> None:
-    """Give Batches an operator of one operand."""
-    setattr(Operators, f"__{name}__", lambda x: called(function, (x,), {}))
-
-
-def array_method(function: Any, name: str) -> None:
-    """Give Batches the method that NumPy has as a function."""
-    setattr(Operators, name, lambda x, *args, **kwargs: function(x, *args, **kwargs))
-
-
-_f: Any
 for _f in (*BINARY, operator.matmul, *COMPARISONS):
-    binary(_f, _f.__name__.strip("_"), _f not in COMPARISONS)
+    setattr(Operators, f"__{_f.__name__.strip('_')}__", method_of(_f))
+for _f in (*BINARY, operator.matmul):
+    setattr(Operators, f"__r{_f.__name__.strip('_')}__", method_of(_f, reflected=True))
 for _f in UNARY:
-    unary(_f, _f.__name__)
+    setattr(Operators, f"__{_f.__name__}__", lambda x, _f=_f: called(_f, (x,), {}))
 for _name in METHODS:
-    array_method(getattr(np, _name), _name)
+    setattr(Operators, _name, lambda *args, _f=getattr(np, _name), **kwargs: _f(*args, **kwargs))  # noqa: B008

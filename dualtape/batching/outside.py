@@ -64,8 +64,6 @@ class Outside(Recorder):
     def see(
         self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: dict[str, Any], stack: Stack
     ) -> None:
-        if not self.live:
-            return
         followed = [a.__class__ is Node and self.tracks(a) for a in operands]
         if not any(followed):
             return

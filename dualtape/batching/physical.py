@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.batching.batch import Batch, Shared
-from dualtape.core.tensor import among
+from dualtape.core.tensor import Tensor, among
 
 
 def is_batched(level: Any, value: Any) -> bool:
@@ -20,7 +20,7 @@ def holds(level: Any, value: Any) -> bool:
     """Whether a value is a Batch of ``level`` or a sequence of which one is."""
     if value.__class__ is tuple or value.__class__ is list:
         return any([holds(level, a) for a in value])
-    return value.__class__ is Batch and value.level is level
+    return is_batched(level, value)
 
 
 def top(values: Any) -> Any:
@@ -38,9 +38,10 @@ def physical(level: Any, x: Any) -> Any:
 
 
 def repeated(level: Any, x: Any) -> Any:
-    """An array with the examples along its first axis, also of what they share."""
-    if is_batched(level, x):
-        return x.physical
+    """An array (of a Tensor: a Tensor) with the examples along its first axis, also of what they share."""
+    value = x._node.value if x.__class__ is Tensor else x
+    if is_batched(level, value):
+        return value.physical
     x = physical(level, x)
     x = x if hasattr(x, "dtype") else np.asarray(x)
     return np.broadcast_to(x, (level.size, *x.shape))
@@ -54,14 +55,13 @@ def rank(x: Any) -> int:
 def aligned(level: Any, xs: Any) -> list[Any]:
     """Operands of an elementwise function, with axes put in behind the batch so that the examples' axes line up."""
     most = max([rank(a) for a in xs])
-    found = []
-    for a in xs:
-        p = physical(level, a)
-        if is_batched(level, a):
-            missing = most + 1 - len(p.shape)
-            p = p.reshape((p.shape[0], *(1,) * missing, *p.shape[1:])) if missing else p
-        found.append(p)
-    return found
+    return [padded(a.physical, most) if is_batched(level, a) else physical(level, a) for a in xs]
+
+
+def padded(p: Any, ndim: int) -> Any:
+    """A physical array with axes put in behind the batch so that each example has as many."""
+    missing = ndim + 1 - len(p.shape)
+    return p.reshape((p.shape[0], *(1,) * missing, *p.shape[1:])) if missing else p
 
 
 def shifted(axis: Any, ndim: int) -> Any:
@@ -74,3 +74,8 @@ def shifted(axis: Any, ndim: int) -> Any:
     if not -ndim <= a < ndim:
         raise np.exceptions.AxisError(a, ndim)
     return a % ndim + 1
+
+
+def lines(p: Any, axis: Any) -> tuple[Any, Any]:
+    """A physical array and an axis of it, of an axis of an example; the examples flat and along their axis for None."""
+    return (p.reshape((p.shape[0], -1)), 1) if axis is None else (p, shifted(axis, len(p.shape) - 1))

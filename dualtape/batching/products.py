@@ -9,21 +9,19 @@ from typing import Any
 import numpy as np
 
 from dualtape.batching.batch import Batch
-from dualtape.batching.calls import Rule, enter, rule_of
+from dualtape.batching.calls import Rule, enter
+from dualtape.batching.elementwise import ufunc_call
 from dualtape.batching.level import Level
 from dualtape.batching.physical import aligned, is_batched, physical, rank, shifted
-from dualtape.batching.ufuncs import ufunc_call
 from dualtape.core.standin import Refused
 from dualtape.memory.reserve import SMALLEST, room
 
 
-# ------------------------------------------------------------------ matrices in the last axes: leading axes are free
-def leading(function: Any, axes: int = 2) -> Rule:
+def leading(function: Any) -> Rule:
     def rule(level: Level, x: Any, *rest: Any, **kw: Any) -> Any:
-        p = x.physical
-        if x.ndim < axes or any(isinstance(a, Batch) for a in (*rest, *kw.values())):
+        if x.ndim < 2 or any(isinstance(a, Batch) for a in (*rest, *kw.values())):
             raise Refused("no rule for a batch of these")
-        found = function(p, *rest, **kw)
+        found = function(x.physical, *rest, **kw)
         return tuple([Batch(level, y) for y in found]) if isinstance(found, tuple) else Batch(level, found)
 
     return rule
@@ -34,7 +32,7 @@ for _f in (
     *(np.linalg.eig, np.linalg.svd, np.linalg.qr, np.linalg.pinv, np.linalg.eigvalsh, np.linalg.eigvals),
     *(np.linalg.matrix_power, np.linalg.matrix_rank),
 ):
-    enter(leading(_f), _f)
+    enter(_f)(leading(_f))
 
 
 def planes(function: Any) -> Rule:
@@ -46,11 +44,11 @@ def planes(function: Any) -> Rule:
     return rule
 
 
-enter(planes(np.trace), np.trace)
-enter(planes(np.diagonal), np.diagonal)
+enter(np.trace)(planes(np.trace))
+enter(np.diagonal)(planes(np.diagonal))
 
 
-@rule_of(np.linalg.solve, many=True)
+@enter(np.linalg.solve, many=True)
 def solve(level: Level, a: Any, b: Any) -> Any:
     vector = rank(b) == 1
     p, q = aligned(level, (a, b[..., None] if vector else b))
@@ -58,7 +56,7 @@ def solve(level: Level, a: Any, b: Any) -> Any:
     return Batch(level, y[..., 0] if vector else y)
 
 
-@rule_of(np.cross, many=True)
+@enter(np.cross, many=True)
 def cross(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     if kw:
         raise Refused("cross: no rule for other axes")
@@ -73,7 +71,7 @@ def times(p: Any, q: Any) -> Any:
     return p @ q
 
 
-@rule_of(np.matmul, operator.matmul, many=True)
+@enter(np.matmul, operator.matmul, many=True)
 def matmul(level: Level, x: Any, y: Any, **kw: Any) -> Any:
     n, m = rank(x), rank(y)
     if not n or not m or kw:
@@ -88,20 +86,15 @@ def matmul(level: Level, x: Any, y: Any, **kw: Any) -> Any:
         return Batch(level, times(p.reshape((prod(size), p.shape[-1])), q).reshape((*size, q.shape[-1])))
     if other and not one and m == 1 and n <= 2:
         return Batch(level, times(q, p if n == 1 else p.T))
-    if n == 1:
-        p = p[..., None, :]
-    if m == 1:
-        q = q[..., :, None]
+    p = p[..., None, :] if n == 1 else p
+    q = q[..., :, None] if m == 1 else q
     left, right = aligned(level, (Batch(level, p) if one else p, Batch(level, q) if other else q))
     out = left @ right
-    if n == 1:
-        out = out[..., 0, :]
-    if m == 1:
-        out = out[..., 0]
-    return Batch(level, out)
+    out = out[..., 0, :] if n == 1 else out
+    return Batch(level, out[..., 0] if m == 1 else out)
 
 
-@rule_of(np.einsum, many=True)
+@enter(np.einsum, many=True)
 def einsum(level: Level, subscripts: Any, *xs: Any, **kw: Any) -> Any:
     if not isinstance(subscripts, str) or "->" not in subscripts or "." in subscripts:
         raise Refused("einsum: only with all indices spelled out")
@@ -112,13 +105,13 @@ def einsum(level: Level, subscripts: Any, *xs: Any, **kw: Any) -> Any:
     return Batch(level, np.einsum(f"{','.join(terms)}->{free}{target}", *arrays, **kw))
 
 
-@rule_of(np.vdot, many=True)
+@enter(np.vdot, many=True)
 def vdot(level: Level, x: Any, y: Any) -> Any:
     p, q = aligned(level, (np.reshape(x, (-1,)), np.reshape(y, (-1,))))
     return Batch(level, np.add.reduce(p.conjugate() * q, axis=-1))
 
 
-@rule_of(np.dot, many=True)
+@enter(np.dot, many=True)
 def dot(level: Level, x: Any, y: Any, out: Any = None) -> Any:
     if not rank(x) or not rank(y):
         return ufunc_call(level, np.multiply, x, y)

@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.batching.batch import Batch
 from dualtape.batching.examples import layered
 from dualtape.batching.level import Level
-from dualtape.batching.physical import is_batched
+from dualtape.batching.physical import repeated
 from dualtape.core import recorders
 from dualtape.core.cotangents import Cotangents
 from dualtape.core.recorders import Stack
@@ -73,13 +73,12 @@ def pull_many(
         For each source an array of shape (batch,) + its shape, a Tensor if somebody records; None where there is none.
     """
 
-    def back(seed: Any) -> list[Any]:
+    def back(start: dict[int, Any]) -> list[Any]:
         cotangents = Cotangents()
-        cotangents[target.id] = seed
+        cotangents.update(start)
         return sweep(entries, cotangents, sources, False, all_watched)
 
-    found = None if one_by_one else at_once(len(seeds), looped, lambda level: back(seeded(level, seeds)))
-    return one_after_the_other(len(seeds), len(sources), lambda k: back(seeds[k])) if found is None else found
+    return run_many(back, {target.id: seeds}, len(seeds), looped, one_by_one)
 
 
 def push_many(
@@ -103,50 +102,33 @@ def push_many(
         found = walk(steps, start)
         return [found.get(i) for i in ends]
 
-    found = at_once(size, looped, lambda level: along({i: seeded(level, t) for i, t in tangents.items()}))
-    if found is None:
-        found = one_after_the_other(size, len(ends), lambda k: along({i: t[k] for i, t in tangents.items()}))
-    return found
+    return run_many(along, tangents, size, looped)
 
 
-def at_once(size: int, looped: dict[str, int] | None, run: Callable[[Level], list[Any]]) -> list[Any] | None:
-    """The results of a sweep with a batch of seeds, as physical arrays; None if it cannot be done so."""
-    level = Level(size, recorders.live())
-    try:
-        with level.running():
-            found = run(level)
-        return [physical_of(level, c) for c in found]
-    except Refused:
-        level.note("the whole sweep")
-        return None
-    finally:
-        level.close()
-        if looped is not None:
-            looped.update(level.looped)
-
-
-def seeded(level: Level, physical: Any) -> Any:
-    """A batch of seeds as rules take them: a Batch, or a Tensor of one if somebody records."""
-    batch = Batch(level, physical)
-    return batch if level.marker is None else tensor(batch)
-
-
-def physical_of(level: Level, c: Any) -> Any:
-    """The physical array of a result, also of one that is the same for all; None if there is none."""
-    if c is None:
-        return None
-    value = c._node.value if c.__class__ is Tensor else c
-    if is_batched(level, value):
-        return value.physical
-    if isinstance(value, Batch) and value.level.number > level.number:
-        raise RuntimeError("an accumulator with a batch of tangents must be made inside the vmap that it is used in")
-    return np.broadcast_to(c, (level.size, *c.shape))
-
-
-def one_after_the_other(size: int, count: int, run: Callable[[int], list[Any]]) -> list[Any]:
-    """The ``count`` results of a sweep for each seed, as physical arrays."""
-    found = [run(k) for k in range(size)]
-    return [layered([c[m] for c in found]) for m in range(count)]
+def run_many(
+    run: Callable[[dict[int, Any]], list[Any]],
+    seeds: dict[int, Any],
+    size: int,
+    looped: dict[str, int] | None,
+    one_by_one: bool = False,
+) -> list[Any]:
+    """The results of a sweep for each of many seeds as physical arrays: in one go, or if it must be one by one."""
+    if not one_by_one:
+        level = Level(size, recorders.live())
+        # Rules take seeds as Batches, or as Tensors of them if somebody records.
+        seeded = Batch if level.marker is None else lambda level, s: tensor(Batch(level, s))
+        try:
+            with level.running():
+                found = run({i: seeded(level, s) for i, s in seeds.items()})
+            return [None if c is None else repeated(level, c) for c in found]
+        except Refused:
+            level.note("the whole sweep")
+        finally:
+            level.close()
+            if looped is not None:
+                looped.update(level.looped)
+    each = [run({i: s[k] for i, s in seeds.items()}) for k in range(size)]
+    return [layered(list(found)) for found in zip(*each, strict=True)]
 
 
 # ------------------------------------------------------------------ accumulators
@@ -161,6 +143,14 @@ def directions(level: Level | None, value: Any, tangents: Any, name: str) -> Bat
     if shape[0] != level.size:
         raise ValueError(f"{shape[0]} tangents of {name}, but {level.size} of the one before it")
     return Batch(level, tangent_like(np.broadcast_to(np.zeros((), value.dtype), shape), tangents, name))
+
+
+def each_direction(level: Level, t: Any) -> Any:
+    """A tangent of a result as a physical array."""
+    value = t._node.value if t.__class__ is Tensor else t
+    if isinstance(value, Batch) and value.number > level.number:
+        raise RuntimeError("an accumulator with a batch of tangents must be made inside the vmap that it is used in")
+    return repeated(level, t)
 
 
 class BatchRecorder(TangentRecorder):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dualtape.batching.sweeps import BatchRecorder, directions, physical_of
+from dualtape.batching.sweeps import BatchRecorder, directions, each_direction
 from dualtape.core import recorders
 from dualtape.core.standin import Refused, Standin
 from dualtape.core.tangents import TangentRecorder, attach, tangent_like
@@ -121,5 +121,5 @@ class ForwardAccumulator:
             shape = np.shape(x) if self._level is None else (self._level.size, *np.shape(x))
             return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None
         if self._level is not None:
-            t = physical_of(self._level, t)
+            t = each_direction(self._level, t)
         return t if t.__class__ is Tensor else tensor(t)
