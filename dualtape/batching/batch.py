@@ -149,7 +149,7 @@ class Batch(Operators):
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         if any([issubclass(t, Operand) for t in types]):
             return NotImplemented
-        if func is np.vdot and args[0] is args[1]:  # a test for infinities, which ``finite`` makes for the whole
+        if func is np.vdot and args[0] is args[1]:  # a test for infinities, which ``finite`` makes for all
             raise self._refuse("the norm")
         return called(func, args, kwargs)
 

@@ -45,7 +45,9 @@ def call(level: Any, function: Any, args: Any, kwargs: Any) -> Any:
         if not places and not named:  # what the examples share, on its way through a kernel
             found = function(*physical(level, args), **{k: physical(level, a) for k, a in kwargs.items()})
             return Shared(level, found) if isinstance(found, Operand) else found
-        rule, *first = (FUNCTIONS[function],) if function in FUNCTIONS else general_rule(function)
+        rule, first = FUNCTIONS.get(function), ()
+        if rule is None:
+            rule, first = general_rule(function)
         try:
             if rule not in MANY and (named or places != [0] or not is_batched(level, args[0])):
                 raise Refused("the rule takes a batch for its first operand alone")
@@ -59,13 +61,13 @@ def call(level: Any, function: Any, args: Any, kwargs: Any) -> Any:
 def general_rule(function: Any) -> tuple[Rule, Any]:
     """The rule of a function that has none of its own, and what comes first among its arguments."""
     if isinstance(function, np.ufunc) or function in OPERATORS:
-        return FUNCTIONS["__call__"], function
+        return FUNCTIONS["__call__"], (function,)
     ufunc = getattr(function, "__self__", None)
     if not isinstance(ufunc, np.ufunc):
-        return each, function
+        return each, (function,)
     if function.__name__ not in FUNCTIONS:
         raise Refused(f"{ufunc.__name__}: this method has no rule for a batch")
-    return FUNCTIONS[function.__name__], ufunc
+    return FUNCTIONS[function.__name__], (ufunc,)
 
 
 def through(level: Any, row: Any, operands: Any, params: dict[str, Any]) -> Any:

@@ -62,7 +62,7 @@ def elements(function: Any) -> Rule:
 _f: Any
 for _f in (
     *(np.real, np.imag, np.angle, np.sinc, np.round, np.around, np.fix, np.isreal, np.iscomplex, np.nan_to_num, np.i0),
-    np.copy,
+    *(np.copy, np.digitize, astype),
 ):
     enter(_f)(elements(_f))
 
@@ -96,7 +96,3 @@ def searchsorted(level: Level, a: Any, v: Any, *rest: Any, **kw: Any) -> Any:
     if is_batched(level, a) or not is_batched(level, v):
         raise Refused("searchsorted: each example has its own bins")
     return Batch(level, np.searchsorted(physical(level, a), v.physical, *rest, **kw))
-
-
-enter(np.digitize)(elements(np.digitize))
-enter(astype)(elements(astype))

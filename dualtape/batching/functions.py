@@ -68,9 +68,8 @@ for _f in (
     enter(_f)(reduction(_f))
 
 
-def along(function: Any, axis: Any) -> Rule:
-    """A function along one axis, of the flat array if it is None; ``axis`` is its default."""
-    default = axis
+def along(function: Any, default: Any) -> Rule:
+    """A function along one axis, of the flat array if it is None; ``default`` is its default."""
 
     def rule(level: Level, x: Any, axis: Any = default, **kw: Any) -> Any:
         p = x.physical

@@ -34,15 +34,14 @@ def spelled(index: Any, ndim: int) -> tuple[list[Any], bool]:
     """An index as a list with the ellipsis written out, and whether it has arrays in it."""
     key = list(index) if isinstance(index, tuple) else [index]
     key = [np.asarray(i) if isinstance(i, list) else i for i in key]
-    if any(isinstance(i, (bool, np.bool_)) or (hasattr(i, "ndim") and not i.ndim and i.dtype == bool) for i in key):
+    if any([isinstance(i, (bool, np.bool_)) or (hasattr(i, "ndim") and not i.ndim and i.dtype == bool) for i in key]):
         raise Refused("indexing by one truth value")
-    used = sum(
-        (i.ndim if hasattr(i, "ndim") and i.dtype == bool else 1) for i in key if i is not None and i is not Ellipsis
-    )
     dots = [k for k, i in enumerate(key) if i is Ellipsis]
     if dots:
+        rest = [i for i in key if i is not None and i is not Ellipsis]
+        used = sum([i.ndim if hasattr(i, "ndim") and i.dtype == bool else 1 for i in rest])
         key[dots[0] : dots[0] + 1] = [slice(None)] * (ndim - used)
-    return key, any(not isinstance(i, (slice, type(None), int, np.integer)) for i in key)
+    return key, any([not isinstance(i, (slice, type(None), int, np.integer)) for i in key])
 
 
 def separated(key: list[Any]) -> bool:
@@ -63,7 +62,7 @@ def physical_index(level: Level, index: Any, ndim: int) -> tuple[tuple[Any, ...]
     directly behind the batch though they belong further back.
     """
     key, arrays = spelled(index, ndim)
-    if not any(isinstance(i, Batch) for i in key):
+    if not any([isinstance(i, Batch) for i in key]):
         return (slice(None), *key), ((array_axes(key), 0) if arrays and separated(key) else None)
     if any(i.dtype == bool for i in key if isinstance(i, Batch)):
         raise Refused("a mask for each example")

@@ -52,18 +52,20 @@ class Level:
         if not self.live:
             raise RuntimeError("a value that was made inside vmap is used after it ended: return it from the function")
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """A block whose operations belong to this level; levels of all threads count."""
+    def enter(self) -> Stack:
+        """From now on operations belong to this level; returns the stack that ``leave`` puts back."""
+        before = STACK.get()
         with _lock:
-            OPEN[0] += 1
-        try:
-            with recorders.only((self.marker,) if self.marker is not None else ()):
-                yield
-        finally:
-            with _lock:
-                OPEN[0] -= 1
-            trim()
+            OPEN[0] += 1  # levels of all threads count
+        STACK.set(() if self.marker is None else (self.marker,))
+        return before
+
+    def leave(self, before: Stack) -> None:
+        """Operations belong to it no more."""
+        STACK.set(before)
+        with _lock:
+            OPEN[0] -= 1
+        trim()
 
     def close(self) -> None:
         """From now on its Batches are of no use."""

@@ -72,12 +72,11 @@ class Outside(Recorder):
             return
         level = self.level
         batched = [a.__class__ is Node and is_batched(level, a.value) for a in operands]
-        outer = tuple([r for r in self.outer if r.live])
-        hidden = [is_batched(level, out.value) for out in outs]  # a function of its own may use more than its operands
-        if row.kind == "custom" and (any(hidden) or any(batched)):
+        # A function with rules of its own may use more than its operands.
+        if row.kind == "custom" and any([*batched, *[is_batched(level, out.value) for out in outs]]):
             raise Refused(f"{row.name} has rules of its own, and recorders around the batch follow it")
         if not any(batched) and top([params]) is not level:
-            with recorders.only(outer):
+            with recorders.only(tuple([r for r in self.outer if r.live])):
                 record(row, operands, outs, params)
             return
         direct = row.batch is None and is_direct(row)

@@ -20,7 +20,7 @@ def holds(level: Any, value: Any) -> bool:
     """Whether a value is a Batch of ``level`` or a sequence of which one is."""
     if value.__class__ is tuple or value.__class__ is list:
         return any([holds(level, a) for a in value])
-    return is_batched(level, value)
+    return value.__class__ is Batch and value.level is level
 
 
 def top(values: Any) -> Any:

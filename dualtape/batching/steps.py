@@ -28,7 +28,10 @@ def pull(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
             raise Refused(f"{e[0].name}: recorders inside the batch follow this step") from error
         part = pull_each(level, e, g, cotangents, raw)
     if part is not cotangents:
-        merge(cotangents, part)
+        cotangents.masked |= part.masked
+        cotangents.quiet = part.quiet
+        for i, c in part.items():
+            cotangents.add(i, c)
 
 
 def portion(cotangents: Cotangents) -> Cotangents:
@@ -36,14 +39,6 @@ def portion(cotangents: Cotangents) -> Cotangents:
     part = Cotangents()
     part.masked, part.quiet = cotangents.masked, cotangents.quiet
     return part
-
-
-def merge(cotangents: Cotangents, part: Cotangents) -> None:
-    """Take over what a part of the sweep has found."""
-    cotangents.masked |= part.masked
-    cotangents.quiet = part.quiet
-    for i, c in part.items():
-        cotangents.add(i, c)
 
 
 def pull_each(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> Cotangents:

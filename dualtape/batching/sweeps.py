@@ -117,9 +117,12 @@ def run_many(
         level = Level(size, recorders.live())
         # Rules take seeds as Batches, or as Tensors of them if somebody records.
         seeded = Batch if level.marker is None else lambda level, s: tensor(Batch(level, s))
+        before = level.enter()
         try:
-            with level.running():
+            try:
                 found = run({i: seeded(level, s) for i, s in seeds.items()})
+            finally:
+                level.leave(before)
             return [None if c is None else repeated(level, c) for c in found]
         except Refused:
             level.note("the whole sweep")
@@ -173,9 +176,12 @@ class BatchRecorder(TangentRecorder):
             found = [t._node.value if t.__class__ is Tensor else t for t in found]
         else:
             found = [tensor(t) if t.__class__ is Batch else t for t in found]
-        with level.running():
+        before = level.enter()
+        try:
             batch = among(found)
             result = (entry[0] if batch is None else batch).push(entry, found, raw)
+        finally:
+            level.leave(before)
         for out, t in zip(outs, (result,) if len(outs) == 1 else result, strict=True):
             if t is not None:
                 attach(out, key, t)

@@ -46,7 +46,7 @@ def normal_index(index: Any) -> tuple[Any, bool]:
     if isinstance(index, (np.integer, slice)):
         return index, True
     value = index._value() if isinstance(index, Operand) else index
-    if value.__class__ is Batch:  # an index for each example
+    if isinstance(value, Standin):  # of a batch: an index for each example
         if value.dtype.kind not in "iub":
             raise IndexError(f"an index is an integer, a slice or an array of integers or booleans, not {value!r}")
         return value, False
@@ -506,9 +506,9 @@ def take(x: Any, indices: Any, /, axis: int | None = None, out: Any = None, mode
 
 
 def positions(indices: Any) -> Any:
-    """Indices without derivative: an array, or a Batch if each example has its own."""
+    """Indices without derivative: an array, or a stand-in (of a batch: each example has its own)."""
     index = raw(operand(indices))
-    return index if index.__class__ is Batch else np.asarray(index)
+    return index if isinstance(index, Standin) else np.asarray(index)
 
 
 def as_tensor(x: Any) -> Tensor:

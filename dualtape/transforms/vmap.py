@@ -173,10 +173,13 @@ def batched(f: Any, level: Level, found: Any, rebuild: Any, axes: Any, out_axes:
                 x = x.copy()  # the function may keep it, and the caller write into it
             passed[j] = tensor(Batch(level, x))
     args, kwargs = rebuild(iter(passed))
-    with level.running():
+    before = level.enter()
+    try:
         out = f(*args, **kwargs)
         outs, rebuild_out = flatten(out)
         outs = [result(y) for y in outs]
+    finally:
+        level.leave(before)
     places = axes_of(out, out_axes, "the result")
     return rebuild_out(iter([placed(level, y, a, k) for k, (y, a) in enumerate(zip(outs, places, strict=True))]))
 
@@ -204,7 +207,7 @@ def place(axis: int, ndim: int, k: int) -> int:
 
 
 def copy_of(x: Any) -> Tensor:
-    """A Tensor of what may be a plain array, a Tensor or a Batch."""
+    """A Tensor of what may be an array, a Tensor or a Batch."""
     if x.__class__ is Tensor:
         return x
     return tensor(x if not isinstance(x, np.ndarray) else np.ascontiguousarray(x))
