@@ -942,6 +942,7 @@ def test_every_rule_gives_what_a_loop_gives_without_its_row() -> None:
         lambda b: X[0] - b,
         lambda b: np.float64(2.0) ** b,
         lambda b: np.full_like(b, 7.0),
+        lambda b: b * np.result_type(b, np.float32).itemsize,
         lambda b: np.searchsorted(np.sort(X[0]), b),
         lambda b: np.interp(b, [0.0, 1.0], [2.0, 3.0]),
         lambda b: np.vdot(b, X),

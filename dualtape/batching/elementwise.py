@@ -80,8 +80,12 @@ def clip(level: Level, x: Any, a_min: Any = None, a_max: Any = None, **kw: Any) 
     return Batch(level, np.clip(*aligned(level, (x, *bounds)), **kw))
 
 
-enter(np.isclose, many=True)(lambda level, *xs, **kw: Batch(level, np.isclose(*aligned(level, xs), **kw)))
-enter(np.allclose, many=True)(lambda level, *xs, **kw: np.all(np.isclose(*xs, **kw)))
+@enter(np.isclose, many=True)
+def isclose(level: Level, x: Any, y: Any, *rest: Any, **kw: Any) -> Any:
+    return Batch(level, np.isclose(*aligned(level, (x, y)), *rest, **kw))
+
+
+enter(np.allclose, many=True)(lambda level, x, y, *rest, **kw: np.all(np.isclose(x, y, *rest, **kw)))
 
 
 @enter(np.array_equal, many=True)

@@ -22,7 +22,7 @@ from dualtape.core.standin import Refused
 enter(np.shape)(lambda level, x: x.shape)
 enter(np.ndim)(lambda level, x: x.ndim)
 enter(np.size)(lambda level, x, axis=None: x.size if axis is None else x.shape[axis])
-enter(np.result_type, many=True)(lambda level, *xs: np.result_type(*[getattr(x, "dtype", x) for x in xs]))
+enter(np.result_type, many=True)(lambda level, *a: np.result_type(*[x.dtype if isinstance(x, Batch) else x for x in a]))
 enter(np.can_cast)(lambda level, x, *rest, **kw: np.can_cast(x.dtype, *rest, **kw))
 enter(np.iscomplexobj)(lambda level, x: x.dtype.kind == "c")
 enter(np.isrealobj)(lambda level, x: x.dtype.kind != "c")

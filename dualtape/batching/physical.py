@@ -77,5 +77,5 @@ def shifted(axis: Any, ndim: int) -> Any:
 
 
 def lines(p: Any, axis: Any) -> tuple[Any, Any]:
-    """A physical array and an axis of it, of an axis of an example; the examples flat and along their axis for None."""
+    """A physical array and that axis of it which is ``axis`` of an example; for None, of the examples made flat."""
     return (p.reshape((p.shape[0], -1)), 1) if axis is None else (p, shifted(axis, len(p.shape) - 1))
