@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import multigammaln
 
-from experiments import gmm
+from experiments.shared import gmm
 
 from .problem import Array, Problem
 

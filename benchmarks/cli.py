@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import console as consoles
-from experiments import environment
+from experiments.harness import console as consoles
+from experiments.harness.threads import set_threads
 
 EPILOG = """Ratios are of the fastest samples, all libraries in turns in this one process. Exit status: 0, or 1 if a
 derivative is wrong, or 2 for a name that is not known. Derivatives are compared before anything is timed."""
@@ -56,10 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.threads < 0:
         parser().error(f"--threads is a number of threads, or 0, not {options.threads}")
     threads = options.threads or None
-    environment.set_threads(threads)
+    set_threads(threads)
     if threads == 1:  # XLA has a pool of its own, which no thread variable limits
         os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
     # Only now: these are the first to import NumPy.
+    from experiments.harness import environment
+
     from . import measure, peers, problems, report
 
     console = consoles.make()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from . import clock, dual
+from experiments.harness import clock
+
+from . import dual
 from .peers import Peer
 from .problem import Entry, Problem
 
@@ -20,17 +21,8 @@ class WrongDerivativeError(AssertionError):
     """A library's derivative is not the one written by hand."""
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How long to measure: seconds a sample at least, samples, seconds a problem."""
-
-    least: float
-    rounds: int
-    limit: float
-
-
-FULL = Effort(1e-2, 15, 20.0)
-QUICK = Effort(2e-3, 5, 1.5)
+FULL = clock.Effort(1e-2, 15, 20.0)
+QUICK = clock.Effort(2e-3, 5, 1.5)
 
 
 def reference(problem: Problem) -> list[Any]:
@@ -70,9 +62,7 @@ def compare_jvp(problem: Problem, name: str, right: Sequence[Any]) -> None:
     compare("dualtape's jvp", name, [found], [np.array(slopes).reshape(found.shape)])
 
 
-def measured(
-    entry: Entry, peers: Sequence[Peer], effort: Effort, now: clock.Clock = time.perf_counter
-) -> dict[str, Any]:
+def measured(entry: Entry, peers: Sequence[Peer], effort: clock.Effort, now: clock.Clock) -> dict[str, Any]:
     """All timings and bytes of one problem, as a row of the result."""
     problem = entry.problem()
     right = reference(problem)
@@ -88,7 +78,7 @@ def measured(
             call = peer.derivative(problem)
             compare(peer.name, entry.name, [peer.numpy(a) for a in call()], right)
             calls[peer.name] = call
-    timings = clock.interleaved(calls, effort.least, effort.rounds, effort.limit, now)
+    timings = clock.interleaved(calls, effort, now)
     # Arrays of libraries with an allocator of their own are not seen by tracemalloc.
     seen = [who for who in ("primal", "hand", "dualtape", "jvp", "autograd") if who in calls]
     return {

@@ -1,488 +1,118 @@
 """Forward- and reverse-mode automatic differentiation for people who write NumPy and SciPy.
 
-Length: it is the list of public names, once where they come from and once in ``__all__``.
+A function of arrays stays as it is, written with NumPy; its gradient is another function:
+
+>>> import numpy as np, dualtape as dt
+>>> def f(x):
+...     return np.sum(np.sin(x) * x)
+>>> dt.grad(f)(np.array([0.0, 1.0]))
+Tensor([0.        , 1.38177329])
+
+Or a tape records what happens to a value, and is asked afterwards:
+
+>>> x = dt.constant([0.0, 1.0])
+>>> with dt.GradientTape() as tape:
+...     tape.watch(x)
+...     y = f(x)
+>>> tape.gradient(y, x)
+Tensor([0.        , 1.38177329])
+
+Functions of functions, under JAX's names
+    grad, value_and_grad, jvp, vjp, linearize, hvp, jacobian, jacfwd, jacrev, hessian, vmap, checkpoint; custom_jvp,
+    custom_vjp, custom_gradient for rules of your own; stop_gradient, stop_recording
+
+Recording, under TensorFlow's names
+    GradientTape (reverse mode), ForwardAccumulator (forward mode), Tensor, Variable, constant, convert_to_tensor,
+    IndexedSlices, TensorSpec, UnconnectedGradients; cond, case, switch_case, while_loop, gather
+
+Operations, under the names of the Array API and NumPy
+    sin, exp, abs, acos, pow, where, sum, mean, max, matmul, einsum, reshape, concat, take, sort, zeros, ... They take
+    numbers, arrays and Tensors, and return Tensors. NumPy's own functions, as in ``f`` above, do the same on Tensors.
+
+Modules
+    linalg   linear algebra (``numpy.linalg``)         inspect  the trace of a program and its cost in operations
+    special  special functions (``scipy.special``)     testing  checks of derivatives, of any order
+    extend   operations with derivative rules of your own
 """
 
-from __future__ import annotations
+# ruff: noqa: F403 - the public names are those that the modules list in their ``__all__``
 
-from importlib import import_module
-from typing import Any
+import importlib
+import typing
 
-import dualtape.ops  # noqa: F401  (fills the table)
-from dualtape import extend
-from dualtape.core.recorders import stop_recording
-from dualtape.core.tensor import Tensor, constant
-from dualtape.modes.accumulator import ForwardAccumulator
-from dualtape.modes.indexed_slices import IndexedSlices
-from dualtape.modes.spec import TensorSpec
-from dualtape.modes.tape import GradientTape
-from dualtape.modes.unconnected import UnconnectedGradients
-from dualtape.modes.variable import Variable
-from dualtape.ops.control_flow import case, cond, switch_case, while_loop
-from dualtape.ops.creation import (
-    arange,
-    array,
-    asarray,
-    convert_to_tensor,
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    linspace,
-    meshgrid,
-    ones,
-    ones_like,
-    tri,
-    zeros,
-    zeros_like,
-)
-from dualtape.ops.elementwise import absolute as abs
-from dualtape.ops.elementwise import (
-    add,
-    angle,
-    cbrt,
-    clip,
-    copysign,
-    cos,
-    cosh,
-    deg2rad,
-    divide,
-    exp,
-    exp2,
-    expm1,
-    fabs,
-    fmax,
-    fmin,
-    fmod,
-    hypot,
-    imag,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logaddexp2,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    positive,
-    rad2deg,
-    real,
-    reciprocal,
-    remainder,
-    sign,
-    sin,
-    sinc,
-    sinh,
-    sqrt,
-    square,
-    subtract,
-    tan,
-    tanh,
-    where,
-)
-from dualtape.ops.elementwise import arccos as acos
-from dualtape.ops.elementwise import arccosh as acosh
-from dualtape.ops.elementwise import arcsin as asin
-from dualtape.ops.elementwise import arcsinh as asinh
-from dualtape.ops.elementwise import arctan as atan
-from dualtape.ops.elementwise import arctan2 as atan2
-from dualtape.ops.elementwise import arctanh as atanh
-from dualtape.ops.elementwise import conjugate as conj
-from dualtape.ops.elementwise import power as pow
-from dualtape.ops.gathering import gather
-from dualtape.ops.indexing import take, take_along_axis
-from dualtape.ops.nondifferentiable import (
-    all,
-    allclose,
-    any,
-    argmax,
-    argmin,
-    argsort,
-    argwhere,
-    array_equal,
-    array_equiv,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    ceil,
-    count_nonzero,
-    digitize,
-    equal,
-    flatnonzero,
-    floor,
-    floor_divide,
-    greater,
-    greater_equal,
-    isclose,
-    iscomplex,
-    isfinite,
-    isinf,
-    isnan,
-    isreal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    nanargmax,
-    nanargmin,
-    nonzero,
-    not_equal,
-    rint,
-    round,
-    searchsorted,
-    signbit,
-    trunc,
-)
-from dualtape.ops.products import dot, einsum, inner, kron, matmul, outer, tensordot, vdot, vecdot
-from dualtape.ops.reductions import (
-    average,
-    cumprod,
-    cumsum,
-    cumulative_prod,
-    cumulative_sum,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    ptp,
-    std,
-    sum,
-    var,
-)
-from dualtape.ops.shaping import (
-    array_split,
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_arrays,
-    broadcast_to,
-    cast,
-    column_stack,
-    copy,
-    dsplit,
-    dstack,
-    expand_dims,
-    flip,
-    fliplr,
-    flipud,
-    hsplit,
-    hstack,
-    identity,
-    matrix_transpose,
-    moveaxis,
-    pad,
-    permute_dims,
-    ravel,
-    repeat,
-    reshape,
-    roll,
-    rot90,
-    split,
-    squeeze,
-    stack,
-    swapaxes,
-    tile,
-    transpose,
-    unstack,
-    vsplit,
-    vstack,
-)
-from dualtape.ops.shaping import concatenate as concat
-from dualtape.ops.sorting import sort
-from dualtape.transforms.byhand import grad_pass_through, prevent_gradient, record_operation
-from dualtape.transforms.custom import checkpoint, custom_gradient, custom_jvp, custom_vjp, stop_gradient
-from dualtape.transforms.custom import checkpoint as recompute_grad
-from dualtape.transforms.gradient import grad, value_and_grad
-from dualtape.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
-from dualtape.transforms.products import hvp, jvp, linearize, vjp
-from dualtape.transforms.vmap import vmap
+from numpy import bool as bool
+from numpy import complex64 as complex64
+from numpy import complex128 as complex128
+from numpy import e as e
+from numpy import float32 as float32
+from numpy import float64 as float64
+from numpy import inf as inf
+from numpy import int8 as int8
+from numpy import int16 as int16
+from numpy import int32 as int32
+from numpy import int64 as int64
+from numpy import nan as nan
+from numpy import newaxis as newaxis
+from numpy import pi as pi
+from numpy import uint8 as uint8
+from numpy import uint16 as uint16
+from numpy import uint32 as uint32
+from numpy import uint64 as uint64
+
+from dualtape.core.tensor import Tensor as Tensor
+from dualtape.modes.accumulator import ForwardAccumulator as ForwardAccumulator
+from dualtape.modes.constant import constant as constant
+from dualtape.modes.indexed_slices import IndexedSlices as IndexedSlices
+from dualtape.modes.pause import stop_recording as stop_recording
+from dualtape.modes.spec import TensorSpec as TensorSpec
+from dualtape.modes.tape import GradientTape as GradientTape
+from dualtape.modes.unconnected import UnconnectedGradients as UnconnectedGradients
+from dualtape.modes.variable import Variable as Variable
+from dualtape.ops.control_flow import *
+from dualtape.ops.creation import *
+from dualtape.ops.elementwise import *
+from dualtape.ops.gathering import *
+from dualtape.ops.indexing import *
+from dualtape.ops.nondifferentiable import *
+from dualtape.ops.products import *
+from dualtape.ops.reductions import *
+from dualtape.ops.shaping import *
+from dualtape.ops.sorting import *
+from dualtape.transforms.byhand import *
+from dualtape.transforms.custom import *
+from dualtape.transforms.gradient import *
+from dualtape.transforms.jacobian import *
+from dualtape.transforms.products import *
+from dualtape.transforms.vmap import *
 
 __version__ = "0.1.0"
 
-# Array API constants and dtypes
-from numpy import bool_ as bool
-from numpy import (
-    complex64,
-    complex128,
-    e,
-    float32,
-    float64,
-    inf,
-    int8,
-    int16,
-    int32,
-    int64,
-    nan,
-    newaxis,
-    pi,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+# What is loaded when first asked for, and where it is: it costs time to import, SciPy most of all.
+if typing.TYPE_CHECKING:
+    from dualtape import extend as extend
+    from dualtape import inspect as inspect
+    from dualtape import linalg as linalg
+    from dualtape import testing as testing
+    from dualtape.ops import special as special
+    from dualtape.ops.chains import cross as cross
+    from dualtape.ops.diagonals import *
+else:  # unseen by a type checker, to which a module's __getattr__ would make every name a name
+    _LATE = {
+        **{name: f"dualtape.{name}" for name in ("extend", "inspect", "linalg", "testing")},
+        "special": "dualtape.ops.special",
+        "cross": "dualtape.ops.chains",
+        **dict.fromkeys(("diag", "diagflat", "diagonal", "trace", "tril", "triu"), "dualtape.ops.diagonals"),
+    }
+    _MODULE = type(typing)
+    __all__ = sorted({n for n, v in globals().items() if n[0] != "_" and type(v) is not _MODULE} | _LATE.keys())
+    __dir__ = __all__.copy
 
-# Modules that are loaded when first asked for: they cost time to import, SciPy's most of all.
-_LATE = {
-    "inspect": "dualtape.inspect",
-    "linalg": "dualtape.linalg",
-    "special": "dualtape.ops.special",
-    "testing": "dualtape.testing",
-}
-# Functions that come with them, under NumPy's names.
-_LATE_NAMES = ("cross", "diag", "diagflat", "diagonal", "trace", "tril", "triu")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return import_module(_LATE[name])
-    if name in _LATE_NAMES:
-        module = "chains" if name == "cross" else "diagonals"
-        return getattr(import_module(f"dualtape.ops.{module}"), name)
-    raise AttributeError(f"module 'dualtape' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *_LATE, *_LATE_NAMES])
-
-
-__all__ = [
-    "ForwardAccumulator",
-    "GradientTape",
-    "IndexedSlices",
-    "Tensor",
-    "TensorSpec",
-    "UnconnectedGradients",
-    "Variable",
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "all",
-    "allclose",
-    "angle",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "argwhere",
-    "array",
-    "array_equal",
-    "array_equiv",
-    "array_split",
-    "asarray",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "average",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "bool",
-    "broadcast_arrays",
-    "broadcast_to",
-    "case",
-    "cast",
-    "cbrt",
-    "ceil",
-    "checkpoint",
-    "clip",
-    "column_stack",
-    "complex64",
-    "complex128",
-    "concat",
-    "cond",
-    "conj",
-    "constant",
-    "convert_to_tensor",
-    "copy",
-    "copysign",
-    "cos",
-    "cosh",
-    "count_nonzero",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "custom_gradient",
-    "custom_jvp",
-    "custom_vjp",
-    "deg2rad",
-    "digitize",
-    "divide",
-    "dot",
-    "dsplit",
-    "dstack",
-    "e",
-    "einsum",
-    "empty",
-    "empty_like",
-    "equal",
-    "exp",
-    "exp2",
-    "expand_dims",
-    "expm1",
-    "extend",
-    "eye",
-    "fabs",
-    "flatnonzero",
-    "flip",
-    "fliplr",
-    "flipud",
-    "float32",
-    "float64",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "full",
-    "full_like",
-    "gather",
-    "grad",
-    "grad_pass_through",
-    "greater",
-    "greater_equal",
-    "hessian",
-    "hsplit",
-    "hstack",
-    "hvp",
-    "hypot",
-    "identity",
-    "imag",
-    "inf",
-    "inner",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "isclose",
-    "iscomplex",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isreal",
-    "jacfwd",
-    "jacobian",
-    "jacrev",
-    "jvp",
-    "kron",
-    "less",
-    "less_equal",
-    "linearize",
-    "linspace",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsumexp",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "maximum",
-    "mean",
-    "meshgrid",
-    "min",
-    "minimum",
-    "moveaxis",
-    "multiply",
-    "nan",
-    "nanargmax",
-    "nanargmin",
-    "negative",
-    "newaxis",
-    "nonzero",
-    "not_equal",
-    "ones",
-    "ones_like",
-    "outer",
-    "pad",
-    "permute_dims",
-    "pi",
-    "positive",
-    "pow",
-    "prevent_gradient",
-    "prod",
-    "ptp",
-    "rad2deg",
-    "ravel",
-    "real",
-    "reciprocal",
-    "recompute_grad",
-    "record_operation",
-    "remainder",
-    "repeat",
-    "reshape",
-    "rint",
-    "roll",
-    "rot90",
-    "round",
-    "searchsorted",
-    "sign",
-    "signbit",
-    "sin",
-    "sinc",
-    "sinh",
-    "sort",
-    "split",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "std",
-    "stop_gradient",
-    "stop_recording",
-    "subtract",
-    "sum",
-    "swapaxes",
-    "switch_case",
-    "take",
-    "take_along_axis",
-    "tan",
-    "tanh",
-    "tensordot",
-    "tile",
-    "transpose",
-    "tri",
-    "trunc",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "unstack",
-    "value_and_grad",
-    "var",
-    "vdot",
-    "vecdot",
-    "vjp",
-    "vmap",
-    "vsplit",
-    "vstack",
-    "where",
-    "while_loop",
-    "zeros",
-    "zeros_like",
-]
+    def __getattr__(name):
+        if name in _LATE:
+            found = importlib.import_module(_LATE[name])
+            found = globals()[name] = found if _LATE[name].endswith(f".{name}") else getattr(found, name)
+            return found
+        if name.startswith("_"):
+            raise AttributeError(f"module 'dualtape' has no attribute {name!r}")
+        said = importlib.import_module("dualtape.names").message(name, __all__, globals())
+        raise AttributeError(said, name=name)  # alone, so that Python adds no guess

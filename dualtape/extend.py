@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import costs, recorders
+from dualtape.core import recorders
 from dualtape.core.calls import call_of_many
-from dualtape.core.elementwise import Partial, elementwise_row
-from dualtape.core.families import COMPOSITE, OF_OPERAND, OF_RESULTS, Linear, Ruled
+from dualtape.core.edges import OF_OPERAND, OF_RESULTS, Linear, Partial, Ruled
+from dualtape.core.families import COMPOSITE, elementwise_row
 from dualtape.core.lookup import ROWS, TABLE, load_late_families
 from dualtape.core.table import OPERANDS, Row, publish, reads
 from dualtape.core.tensor import Operand, Tensor, operand, read_only
+from dualtape.facts import costs
+
+__all__ = ["operation"]
+__dir__ = __all__.copy
 
 # What rules read that is no keyword of the kernel.
 RESERVED = (*OPERANDS, "out", *OF_OPERAND, *OF_RESULTS)

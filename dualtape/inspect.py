@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.costs import Parts, Performed, Work
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, wrap
+from dualtape.facts.costs import Parts, Performed, Work
 from dualtape.memory import reserve as memory
 from dualtape.modes.structure import flatten
 from dualtape.modes.tape import GradientTape
 from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp
+
+__all__ = ["Constant", "Cost", "Trace", "TraceNode", "cost", "release_memory", "trace"]
+__dir__ = __all__.copy
 
 
 def release_memory() -> None:

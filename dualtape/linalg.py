@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dualtape.ops import diagonals
 from dualtape.ops.chains import cross, matrix_power, multi_dot
@@ -32,8 +32,13 @@ from dualtape.ops.spectral import (
     svdvals,
 )
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    from dualtape.core.tensor import Tensor
+
+
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Tensor:
     """The diagonals of the matrices in the last two axes; NumPy's ``linalg.diagonal``.
 
     Args:
@@ -46,7 +51,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return diagonals.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sums of the diagonals of the matrices in the last two axes; NumPy's ``linalg.trace``.
 
     Args:
@@ -61,41 +66,9 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 __all__ = [
-    "EigResult",
-    "EighResult",
-    "LinAlgError",
-    "QRResult",
-    "SVDResult",
-    "SlogdetResult",
-    "cholesky",
-    "cond",
-    "cross",
-    "det",
-    "diagonal",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "inv",
-    "lstsq",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "multi_dot",
-    "norm",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "tensorinv",
-    "tensorsolve",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
+    "EigResult", "EighResult", "LinAlgError", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cond", "cross",
+    "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd",
+    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
+__dir__ = __all__.copy

@@ -26,6 +26,7 @@ from dualtape.transforms.calls import Bound
 from dualtape.transforms.products import jvp, vjp
 
 __all__ = ["check_grads", "check_rule", "numerical_jvp"]
+__dir__ = __all__.copy
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]

@@ -2,7 +2,8 @@
 
 import sys
 
-from .cli import main
+from .catalogue import CATALOGUE
+from .harness.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CATALOGUE))

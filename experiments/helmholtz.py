@@ -9,9 +9,10 @@ import numpy as np
 
 from dualtape import inspect
 
-from . import modes
-from .problems import LONG, Generator, Instance, Problem
-from .spec import Bar, Claim, Column, Config, Result, Row, Spec
+from .harness.config import Config
+from .harness.spec import Bar, Claim, Column, Result, Row, Spec
+from .shared import modes
+from .shared.problems import LONG, Generator, Instance, Problem
 
 SPEC = Spec(
     id="E12",
@@ -125,18 +126,13 @@ def run(config: Config) -> Result:
         instance = PROBLEM.make(n, config.rng(f"{SPEC.name}/{n}"))
         cost = inspect.cost(instance.f, instance.x)
         methods = modes.gradient_methods(instance, cost, config.quick)
-        for row in modes.rows_of(PROBLEM, n, instance, cost, methods, config, limit=1.5):
+        for row in modes.rows_of(PROBLEM, n, instance, cost, methods, config, full=1.5):
             predicted = dict(zip(SIZES, PREDICTED.get(row["method"], ()), strict=False))
             rows.append(row | {"predicted": predicted.get(n)})
 
-    def draw() -> Any:
-        from .mode_cost import Theory, figure
-
-        theories = (
-            Theory(lambda n: 2, "2  (limit, reverse)"),
-            Theory(lambda n: n + 1, "n + 1  (forward differences)", (2, 1.5)),
-            Theory(lambda n: 2 * n, "2n  (central differences)", (6, 1.5, 1, 1.5)),
-        )
-        return figure(rows, "components n", theories)
-
-    return Result(COLUMNS, rows, _bars(sizes), settings={"sizes": list(sizes)}, draw=draw)
+    theories = (
+        modes.Theory(lambda n: 2, "2  (limit, reverse)"),
+        modes.Theory(lambda n: n + 1, "n + 1  (forward differences)", (2, 1.5)),
+        modes.Theory(lambda n: 2 * n, "2n  (central differences)", (6, 1.5, 1, 1.5)),
+    )
+    return Result(COLUMNS, rows, _bars(sizes), settings={"sizes": list(sizes)}, drawn=("components n", theories))

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import adbench, cli, clock, dual, measure, problems, report
+from benchmarks import adbench, cli, dual, measure, problems, report
 from benchmarks.problem import Entry
-from experiments import gmm
+from experiments.harness import clock
+from experiments.shared import gmm
 
 BY_NAME = {entry.name: entry for entry in problems.ENTRIES}
 
@@ -73,7 +74,7 @@ def test_names_of_problems_are_unique_and_choose_by_their_beginning() -> None:
 
 
 def test_a_run_writes_a_table_and_the_numbers_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "QUICK", measure.Effort(0.0, 1, 0.0))
+    monkeypatch.setattr(measure, "QUICK", clock.Effort(0.0, 1, 0.0))
     arguments = ["rosenbrock-10", "--quick", "--peers", "none", "--out", str(tmp_path)]
     assert cli.main(arguments) == 0
     found = json.loads((tmp_path / "benchmarks.json").read_text(encoding="utf-8"))
@@ -102,21 +103,6 @@ def test_a_wrong_derivative_stops_the_run(
     monkeypatch.setattr(dual, "derivative", lambda problem: lambda: (np.zeros(10),))
     assert cli.main(["rosenbrock-10", "--peers", "none", "--out", str(tmp_path)]) == 1
     assert "dualtape is wrong for rosenbrock-10" in capsys.readouterr().err
-
-
-def test_calls_are_timed_in_turns() -> None:
-    order: list[str] = []
-    found = clock.interleaved({"f": lambda: order.append("f"), "g": lambda: order.append("g")}, 0.0, 3)
-    assert "".join(order[-6:]) == "fgfgfg"
-    assert found["f"].samples == 3 and 0 < found["f"].least <= found["f"].median
-
-
-def test_the_peak_of_memory_counts_what_lives_at_one_time() -> None:
-    def call() -> None:
-        for _ in range(3):
-            np.ones(100_000)
-
-    assert 800_000 <= clock.peak_bytes(call) < 1_600_000
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
@@ -151,12 +137,8 @@ def test_time_stays_below_twice_what_was_measured(
     problem = entry.make(**{**entry.sizes, **sizes})
     calls = {"primal": problem.value, "dualtape": dual.derivative(problem), "jvp": dual.jvp(problem)}
     for attempt in (1, 2, 3):  # a machine with other work may need more than one
-        row = {
-            "timings": {
-                who: {"least": timing.least}
-                for who, timing in clock.interleaved(calls, 2e-3, 5, 0.4 * attempt, time.process_time).items()
-            }
-        }
+        times = clock.interleaved(calls, clock.Effort(2e-3, 5, 0.4 * attempt), time.process_time)
+        row = {"timings": {who: {"least": timing.least} for who, timing in times.items()}}
         over = [
             f"{who} over {to} is {found:.1f}, the gate is at {bar}"
             for who, to, bar in (("dualtape", "primal", gradient), ("jvp", "dualtape", tangent))

@@ -6,12 +6,14 @@ Length: the runs that most tests look at are made once, for all of them; the res
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +21,32 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from experiments import (
-    NAMES,
-    accuracy_vs_step,
-    adbench_data,
-    bars,
-    cli,
-    counting,
-    crossover,
-    gmm,
-    helmholtz,
-    hvp,
-    hvp_problems,
-    measure,
-    problems,
-    runner,
-    store,
-)
-from experiments.console import PlainConsole
-from experiments.spec import MARKS, Bar, Column, Config
+from experiments import helmholtz
+from experiments.accuracy_vs_step import experiment as accuracy_vs_step
+from experiments.catalogue import CATALOGUE
+from experiments.crossover import experiment as crossover
+from experiments.harness import bars, cli, clock, runner, store
+from experiments.harness.config import Config
+from experiments.harness.console import PlainConsole
+from experiments.harness.spec import MARKS, Bar, Column
+from experiments.hvp import experiment as hvp
+from experiments.hvp import problems as hvp_problems
+from experiments.shared import adbench_data, counting, gmm, measure, problems
 
+NAMES = tuple(CATALOGUE.entries)
 ROOT = Path(__file__).resolve().parent.parent
 
 
 Calls = dict[str, Callable[[], object]]
 
 
-def pretended(seconds: float) -> Callable[[Calls, bool, float], dict[str, measure.Timing]]:
+def pretended(seconds: float) -> Callable[[Calls, clock.Effort], dict[str, clock.Timing]]:
     """A stopwatch that runs everything once and then says what it likes: tests need no real times."""
 
-    def interleaved(calls: Calls, quick: bool, limit: float) -> dict[str, measure.Timing]:
+    def interleaved(calls: Calls, effort: clock.Effort) -> dict[str, clock.Timing]:
         for call in calls.values():
             call()
-        return {name: measure.Timing(seconds * (1 + k), 1, 1) for k, name in enumerate(calls)}
+        return {name: clock.Timing(seconds * (1 + k), seconds, 1, 1) for k, name in enumerate(calls)}
 
     return interleaved
 
@@ -61,8 +56,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything run once, quickly, with figures."""
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "interleaved", pretended(1e-6))
-        runner.run(NAMES, Config(quick=True), folder, PlainConsole())
+        patch.setattr(clock, "interleaved", pretended(1e-6))
+        runner.run(NAMES, CATALOGUE, Config(quick=True), folder, PlainConsole())
     return folder
 
 
@@ -102,7 +97,7 @@ def test_environment_says_what_ran_and_not_who(out: Path) -> None:
 
 
 def test_nothing_recalled_is_judged() -> None:
-    assert not [claim for name in NAMES for claim in runner.load(name).SPEC.claims if claim.mark == "M"]
+    assert not [claim for name in NAMES for claim in CATALOGUE.load(name).SPEC.claims if claim.mark == "M"]
 
 
 def test_front_page_picture_is_drawn(out: Path) -> None:
@@ -115,8 +110,8 @@ def test_front_page_picture_is_drawn(out: Path) -> None:
 def test_deterministic_columns_repeat_byte_for_byte(
     out: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure, "interleaved", pretended(1e-3))  # other times must change no deterministic column
-    again = runner.run_one(name, Config(quick=True, plot=False), tmp_path)
+    monkeypatch.setattr(clock, "interleaved", pretended(1e-3))  # other times must change no deterministic column
+    again = runner.run_one(name, CATALOGUE, Config(quick=True, plot=False), tmp_path)
     first = document(out, name)
     columns = [Column(**column) for column in first["columns"]]
     texts = [store.to_csv(result["rows"], columns, deterministic_only=True) for result in (first, again)]
@@ -132,7 +127,7 @@ def test_another_seed_gives_other_points() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_check_accepts_what_run_wrote(out: Path, name: str) -> None:
-    assert cli.main(["check", str(out / name / "result.json")]) == 0
+    assert cli.main(CATALOGUE, ["check", str(out / name / "result.json")]) == 0
 
 
 @pytest.mark.parametrize("change", ["row", "lhs", "passed", "bar", "verdict"])
@@ -149,7 +144,7 @@ def test_check_refuses_a_tampered_file(out: Path, tmp_path: Path, change: str) -
     else:
         result["passed"] = False
     store.write_json(tmp_path / "result.json", result)
-    assert cli.main(["check", str(tmp_path / "result.json")]) == 1
+    assert cli.main(CATALOGUE, ["check", str(tmp_path / "result.json")]) == 1
 
 
 @pytest.mark.parametrize("text", [None, "not json", "[]", '{"schema": 2}', '{"schema": 1}'])
@@ -159,13 +154,13 @@ def test_check_cannot_read_what_is_no_result(
     path = tmp_path / "result.json"
     if text is not None:
         path.write_text(text)
-    assert cli.main(["check", str(path)]) == 2
+    assert cli.main(CATALOGUE, ["check", str(path)]) == 2
     assert "result.json" in capsys.readouterr().err
 
 
 def _with_bar(monkeypatch: pytest.MonkeyPatch, bar: Bar) -> None:
     """Give trace_table one more bar."""
-    module = runner.load("trace_table")
+    module = CATALOGUE.load("trace_table")
     run = module.run
 
     def stricter(config: Config) -> Any:
@@ -178,31 +173,31 @@ def _with_bar(monkeypatch: pytest.MonkeyPatch, bar: Bar) -> None:
 
 def test_exit_status_of_a_bar_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _with_bar(monkeypatch, Bar("impossible", "count(value > 0)", "<", 0))
-    assert cli.main(["run", "trace_table", "--no-plot", "--out", str(tmp_path)]) == 1
-    assert cli.main(["check", str(tmp_path / "trace_table" / "result.json")]) == 1
+    assert cli.main(CATALOGUE, ["run", "trace_table", "--no-plot", "--out", str(tmp_path)]) == 1
+    assert cli.main(CATALOGUE, ["check", str(tmp_path / "trace_table" / "result.json")]) == 1
 
 
 def test_timing_bars_are_judged_on_request_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _with_bar(monkeypatch, Bar("too-slow", "count(value > 0)", "<", 0, deterministic=False))
     arguments = ["run", "trace_table", "--no-plot", "--out", str(tmp_path)]
-    assert cli.main(arguments) == 0
-    assert cli.main([*arguments, "--assert-time"]) == 1
+    assert cli.main(CATALOGUE, arguments) == 0
+    assert cli.main(CATALOGUE, [*arguments, "--assert-time"]) == 1
 
 
 def test_an_experiment_that_breaks_down_leaves_no_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["run", "trace_table", "--no-plot", "--out", str(tmp_path)]
-    assert cli.main(arguments) == 0
+    assert cli.main(CATALOGUE, arguments) == 0
 
     def broken(config: Config) -> Any:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(runner.load("trace_table"), "run", broken)
-    assert cli.main(arguments) == 2
+    monkeypatch.setattr(CATALOGUE.load("trace_table"), "run", broken)
+    assert cli.main(CATALOGUE, arguments) == 2
     assert not (tmp_path / "trace_table" / "result.json").exists()
 
 
 def test_unknown_name_says_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", "mony_to_one"]) == 2
+    assert cli.main(CATALOGUE, ["run", "mony_to_one"]) == 2
     assert "many_to_one" in capsys.readouterr().err
 
 
@@ -210,12 +205,12 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert cli.main(["run", "trace_table", "--out", str(tmp_path / "file" / "results")]) == 2
+    assert cli.main(CATALOGUE, ["run", "trace_table", "--out", str(tmp_path / "file" / "results")]) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
 
 def test_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["list"]) == 0
+    assert cli.main(CATALOGUE, ["list"]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in NAMES)
 
@@ -225,7 +220,7 @@ def test_without_matplotlib_and_rich(
 ) -> None:
     for missing in ("matplotlib", "rich", "rich.console"):
         monkeypatch.setitem(sys.modules, missing, None)
-    assert cli.main(["run", "adbench", "--quick", "--out", str(tmp_path)]) == 0
+    assert cli.main(CATALOGUE, ["run", "adbench", "--quick", "--out", str(tmp_path)]) == 0
     assert document(tmp_path, "adbench")["figure"] is None
     text = capsys.readouterr().out
     assert "pip install 'dualtape[experiments]'" in text
@@ -396,11 +391,30 @@ def test_data_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         adbench_data.read("gmm/test.txt")
 
 
-def test_interleaved_times_what_it_is_given() -> None:
-    calls = {"short": lambda: sum(range(100)), "long": lambda: sum(range(10_000))}
-    times = measure.interleaved(calls, quick=True, limit=1)
-    assert 0 < times["short"].seconds < times["long"].seconds
-    assert times["short"].repeats & (times["short"].repeats - 1) == 0
+def test_calls_are_timed_in_turns_by_the_clock_that_is_given() -> None:
+    order: list[str] = []
+    lasts = {"f": 1.0, "g": 3.0}
+    calls = {name: partial(order.append, name) for name in lasts}
+    effort = clock.Effort(2.0, rounds=2, limit=0.0, fewest=2)
+    found = clock.interleaved(calls, effort, lambda: sum(lasts[name] for name in order))
+    assert "".join(order) == "fffffff" + "g" + 2 * "ffffg"
+    assert found == {"f": clock.Timing(1.0, 1.0, 3, 4), "g": clock.Timing(3.0, 3.0, 3, 1)}
+
+
+def test_the_peak_of_memory_counts_what_lives_at_one_time() -> None:
+    def call() -> None:
+        for _ in range(3):
+            np.ones(100_000)
+
+    assert 800_000 <= clock.peak_bytes(call) < 1_600_000
+
+
+def test_what_is_set_aside_comes_back_with_the_outermost_block() -> None:
+    with clock.set_aside():
+        with clock.set_aside():
+            assert gc.isenabled()
+        assert gc.get_freeze_count()
+    assert not gc.get_freeze_count()
 
 
 def test_readme_names_every_experiment() -> None:

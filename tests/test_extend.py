@@ -306,8 +306,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a rule that reads what there is not": (
         lambda: operation(lambda x: x, name="k", jvp=lambda t, foo: t, vjp=lambda g: g),
         ValueError,
-        "'k': the jvp of operand 0 reads 'foo', which is neither of x, out, shape, dtype, out_shape, out_dtype, results "
-        "nor a keyword",
+        "'k': the jvp of operand 0 reads 'foo', which is neither of x, out, shape, dtype, out_shape, out_dtype, "
+        "results nor a keyword",
     ),
     "a reverse rule that reads a second operand": (
         lambda: operation(lambda x: x, name="k", jvp=lambda t: t, vjp=lambda g, y: g),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import accuracy_vs_step, cli, store
+from experiments.accuracy_vs_step import experiment as accuracy_vs_step
+from experiments.catalogue import CATALOGUE
+from experiments.harness import cli, store
 
 USERS = """
 import math
@@ -38,7 +40,7 @@ def test_function_of_the_users(users: Path, tmp_path: Path, name: str, reference
     pytest.importorskip("matplotlib")
     pytest.importorskip("mpmath")
     arguments = ["run", "accuracy_vs_step", "--function", f"{users}:{name}", "--at", "1.5", "--out", str(tmp_path)]
-    assert cli.main(arguments) == 0
+    assert cli.main(CATALOGUE, arguments) == 0
     result = store.read_json(tmp_path / "accuracy_vs_step" / "result.json")
     assert result["config"]["references"] == {f"model.py:{name}": reference}
     assert str(tmp_path) not in json.dumps(result)
@@ -50,7 +52,7 @@ def test_function_of_the_users(users: Path, tmp_path: Path, name: str, reference
 def test_differences_do_not_confirm_a_derivative_that_was_lost(users: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     arguments = ["run", "accuracy_vs_step", "--function", f"{users}:lost", "--at", "1.5", "--out", str(tmp_path)]
-    assert cli.main(arguments) == 1
+    assert cli.main(CATALOGUE, arguments) == 1
     checks = store.read_json(tmp_path / "accuracy_vs_step" / "result.json")["checks"]
     assert [check["id"] for check in checks if not check["passed"]] == ["differences-confirm"]
 
@@ -76,7 +78,7 @@ def test_function_that_is_of_no_use(
     (tmp_path / "broken.py").write_text("1 / 0")
     target = target.format(users=users, broken=tmp_path / "broken.py")
     arguments = ["run", "accuracy_vs_step", "--function", target, "--at", at, "--out", str(tmp_path)]
-    assert cli.main(arguments) == 2
+    assert cli.main(CATALOGUE, arguments) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert message in " ".join(said.split())
@@ -93,5 +95,5 @@ def test_function_that_is_of_no_use(
 )
 def test_options_of_a_function_that_do_not_go_together(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
+        cli.main(CATALOGUE, arguments)
     assert ended.value.code == 2

@@ -7,8 +7,8 @@ from typing import Any
 
 from dualtape.batching.examples import one_by_one, stacked
 from dualtape.batching.physical import top
-from dualtape.core.cotangents import Cotangents
 from dualtape.core.standin import Refused
+from dualtape.core.sweep import Cotangents
 from dualtape.core.tensor import among, tensor
 
 

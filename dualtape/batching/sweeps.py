@@ -12,11 +12,10 @@ from dualtape.batching.examples import layered
 from dualtape.batching.level import Level
 from dualtape.batching.physical import repeated
 from dualtape.core import recorders
-from dualtape.core.cotangents import Cotangents
-from dualtape.core.recorders import Stack
+from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.standin import Refused
-from dualtape.core.sweep import Entries, kept_bytes, planned, sweep, walk
-from dualtape.core.tangents import TangentRecorder, attach, tangent_like
+from dualtape.core.sweep import Cotangents, Entries, kept_bytes, planned, sweep, walk
+from dualtape.core.tangents import TangentRecorder, attach
 from dualtape.core.tensor import Node, Tensor, among, tensor
 
 # What the cotangents or tangents of one chunk may take, roughly, in bytes.
@@ -135,7 +134,7 @@ def run_many(
 
 
 # ------------------------------------------------------------------ accumulators
-def directions(level: Level | None, value: Any, tangents: Any, name: str) -> Batch:
+def directions(level: Level | None, check: Callable[..., Any], value: Any, tangents: Any, name: str) -> Batch:
     """A batch of tangents, checked against their primal's value; of a level of its own if there is none yet."""
     shape = tangents.shape if hasattr(tangents, "shape") else np.shape(tangents)
     if not shape or shape[1:] != value.shape:
@@ -145,7 +144,7 @@ def directions(level: Level | None, value: Any, tangents: Any, name: str) -> Bat
     level = level or Level(shape[0])
     if shape[0] != level.size:
         raise ValueError(f"{shape[0]} tangents of {name}, but {level.size} of the one before it")
-    return Batch(level, tangent_like(np.broadcast_to(np.zeros((), value.dtype), shape), tangents, name))
+    return Batch(level, check(np.broadcast_to(np.zeros((), value.dtype), shape), tangents, name))
 
 
 def each_direction(level: Level, t: Any) -> Any:
@@ -165,9 +164,11 @@ class BatchRecorder(TangentRecorder):
         super().__init__(key)
         self.level = level
 
+    see_one, see_two = Recorder.see_one, Recorder.see_two
+
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
         key, level = self.key, self.level
-        found = [None if a.tangents is None else a.tangents.get(key) for a in nodes]
+        found = [None if a is None or a.tangents is None else a.tangents.get(key) for a in nodes]
         if all([t is None for t in found]):
             return
         level.surround(self.outside(stack))  # tapes may be entered and left while an accumulator lasts

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.cotangents import fit
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
-from dualtape.core.table import OUT, PICK, Edge, Row
+from dualtape.core.table import OUT, PARAMS, PICK, Row
 from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
 
 stack_now = STACK.get
@@ -22,97 +23,27 @@ NOTHING: dict[str, Any] = {}
 PLAIN = (float, int)
 
 
-def of_one(
-    edge: Edge, n: Node, value: Any, operands: tuple[Any, ...], params: dict[str, Any], alike: bool, held: bool = False
-) -> Tensor:
-    """The result of an operation with one Tensor among its operands.
-
-    ``alike``: the result is known to have the operand's shape and dtype. ``held``: an operand is an array that somebody
-    could still write to.
-    """
-    out = new(Node)
-    out.value = value
-    out.id = new_id()
-    out.tangents = None
-    stack = stack_now()
-    if stack:
-        i = n.id
-        pick = edge.pick
-        entry = (
-            edge,
-            i,
-            None if alike else edge.like(n.value, value),
-            out
-            if pick == OUT
-            else operands[pick]
-            if pick.__class__ is int
-            else None
-            if pick is None
-            else edge.keep((*operands, out), params),
-        )
-        for r in stack:
-            known = r.entries
-            if known is None:
-                r.see(edge.row, entry, (n,), operands, (out,), params, stack)
-            elif i in known:
-                known[out.id] = hold(entry) if held else entry
-    result = new(Tensor)
-    result._node = out
-    return result
-
-
-def of_two(row: Row, x: Node, y: Node, value: Any, params: dict[str, Any]) -> Tensor:
-    """The result of an operation of two Tensors."""
-    out = new(Node)
-    out.value = value
-    out.id = new_id()
-    out.tangents = None
-    stack = stack_now()
-    if stack:
-        by_x, by_y = row.edges
-        nodes = (x, y, out)
-        e, f = by_x.entry(x, nodes, params), by_y.entry(y, nodes, params)
-        both = row, e, f
-        for r in stack:
-            known = r.entries
-            if known is None:
-                r.see(row, both, (x, y), (x, y), (out,), params, stack)
-            elif x.id in known:
-                known[out.id] = both if y.id in known else e
-            elif y.id in known:
-                known[out.id] = f
-    result = new(Tensor)
-    result._node = out
-    return result
-
-
 def record(row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict[str, Any]) -> None:
     """Tell the active recorders of an operation of any number of operands and results."""
-    stack = stack_now()
-    if not stack:
-        return
     out = outs[0] if row.outputs == 1 else tuple(outs)
-    parts = row.parts(operands, out, params)
-    nodes = row.nodes(operands)
-    entry = row.whole(parts)
-    held = any([a.__class__ is ndarray for a in operands])
     together = 0
+    stack = stack_now()
     for r in stack:
         known = r.entries
         if known is None:
-            r.see(row, entry, nodes, operands, outs, params, stack)
+            r.see(row, row.entry(operands, out, params), row.nodes(operands), operands, outs, params, stack)
             continue
-        kept = None if entry is None else entry[0].restrict(entry, known)
-        if kept is None:
+        entry = row.entry(operands, out, params, known)
+        if entry is None:
             r.cut(row, operands, outs)
             continue
-        if held:
-            kept = hold(kept)
+        if row.edges and any([a.__class__ is ndarray for a in operands]):
+            entry = hold(entry)
         if row.outputs == 1:
-            known[outs[0].id] = kept
+            known[outs[0].id] = entry
         else:
             together = together or new_id()
-            known[together] = kept
+            known[together] = entry
             for k, node in enumerate(outs):
                 known[node.id] = PICK, together, None, (k, len(outs))
 
@@ -134,19 +65,26 @@ def fresh(value: Any) -> Tensor:
     return tensor(value)
 
 
-def keywords_of(row: Row) -> Any:
-    """The kernel, for calls with keywords. Those of a ufunc (``out``, ``where``) its partials know nothing of."""
+def takes_arrays_alone(row: Row) -> bool:
+    """Whether rules know nothing of the keywords that a kernel may have: ``out`` and ``where`` of a ufunc."""
+    return row.kind == "elementwise" or isinstance(row.kernel, np.ufunc)
 
-    def refuse(*operands: Any, **params: Any) -> Any:
-        raise TypeError(f"{row.name}() takes arrays alone, and no {', '.join(params)}")
 
-    return refuse if row.kind == "elementwise" else row.kernel
+def refuse(row: Row, params: dict[str, Any]) -> None:
+    """The error for such keywords."""
+    raise TypeError(f"{row.name}() takes arrays alone, and no {', '.join(params)}")
 
 
 def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any:
-    """The function of a row of one operand. ``internal``: plain arrays in, plain arrays out, for helpers of rules."""
-    kernel, with_keywords = row.kernel, keywords_of(row)
+    """The function of a row of one operand.
+
+    ``alike``: the result has the shape and dtype of the operand. ``internal``: plain arrays in, plain arrays out, for
+    helpers of rules.
+    """
+    function, kernel = row.function, row.kernel
     (edge,) = row.edges
+    keeps_operand, keeps_result, keeps_params = edge.pick == 0, edge.pick == OUT, edge.pick is PARAMS
+    exact, plain = edge.exact, takes_arrays_alone(row)
 
     def call(x: Any, /, **params: Any) -> Any:
         if x.__class__ is not Tensor:
@@ -154,10 +92,75 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
                 return kernel(x, **params)
             x = operand(x)
             if x.__class__ is not Tensor:
-                return fresh(with_keywords(x, **params) if params else kernel(x))
+                if params and plain:
+                    refuse(row, params)
+                return fresh(kernel(x, **params))
         n = x._node
-        value = with_keywords(n.value, **params) if params else kernel(n.value)
-        return of_one(edge, n, value, (n,), params, alike)
+        v = n.value
+        out = new(Node)
+        if params:
+            if plain:
+                refuse(row, params)
+            value = function(v, **params) if v.__class__ is ndarray else kernel(v, **params)
+        else:
+            value = kernel(v)
+        out.value = value
+        out.id = new_id()
+        out.tangents = None
+        stack = stack_now()
+        if stack:
+            like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
+            if keeps_operand:
+                kept: Any = n
+            else:
+                kept = out if keeps_result else params if keeps_params else edge.keep((n, out), params)
+            for r in stack:
+                known = r.entries
+                if known is None:
+                    r.see_one(edge, n, like, kept, (n,), out, params, stack)
+                elif n.id in known:
+                    known[out.id] = (edge, n.id, like, kept)
+        result = new(Tensor)
+        result._node = out
+        return result
+
+    return call
+
+
+def call_with_number(row: Row, k: int, alike: bool) -> Any:
+    """The function of a row of two operands for the commonest case: its operand ``k`` is a Tensor, the other a number.
+
+    ``alike``: the result has the shape and dtype of the Tensor.
+    """
+    kernel = row.kernel
+    edge = row.edges[k]
+    pick, exact = edge.pick, edge.exact
+    keeps_operand, keeps_number, keeps_result = pick == k, pick == 1 - k, pick == OUT
+
+    def call(n: Node, number: Any, params: dict[str, Any]) -> Tensor:
+        v = n.value
+        out = new(Node)
+        if params:
+            out.value = value = kernel(number, v, **params) if k else kernel(v, number, **params)
+        else:
+            out.value = value = kernel(number, v) if k else kernel(v, number)
+        out.id = new_id()
+        out.tangents = None
+        stack = stack_now()
+        if stack:
+            like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
+            kept = n if keeps_operand else number if keeps_number else out if keeps_result else None
+            if kept is None and pick is not None:
+                kept = edge.keep((number, n, out) if k else (n, number, out), params)
+            for r in stack:
+                known = r.entries
+                if known is None:
+                    r.see_one(edge, n, like, kept, (number, n) if k else (n, number), out, params, stack)
+                elif n.id in known:
+                    known[out.id] = (edge, n.id, like, kept)
+        result = new(Tensor)
+        result._node = out
+        return result
 
     return call
 
@@ -167,46 +170,80 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
 
     ``alike``: with a Python number the result has the shape and dtype of the other operand.
     """
-    kernel, with_keywords = row.kernel, keywords_of(row)
+    kernel = row.kernel
     by_x, by_y = row.edges
+    exact, plain, pick_x, pick_y = by_x.exact, takes_arrays_alone(row), by_x.pick, by_y.pick
+    one_x, one_y = pick_x.__class__ is int, pick_y.__class__ is int
+    tensor_first, tensor_second = call_with_number(row, 0, alike), call_with_number(row, 1, alike)
 
     def call(x: Any, y: Any, /, **params: Any) -> Any:
-        if y.__class__ in PLAIN and x.__class__ is Tensor:  # the commonest case: an array and a Python number
-            n = x._node
-            value = with_keywords(n.value, y, **params) if params else kernel(n.value, y)
-            return of_one(by_x, n, value, (n, y), params, alike)
+        if params and plain:
+            refuse(row, params)
+        if y.__class__ in PLAIN and x.__class__ is Tensor:
+            return tensor_first(x._node, y, params)
         if x.__class__ in PLAIN and y.__class__ is Tensor:
-            n = y._node
-            value = with_keywords(x, n.value, **params) if params else kernel(x, n.value)
-            return of_one(by_y, n, value, (x, n), params, alike)
+            return tensor_second(y._node, x, params)
         a: Any
         b: Any
         if x.__class__ is Tensor or (x.__class__ not in PLAIN and (x := operand(x)).__class__ is Tensor):
             a = x._node
-            u = a.value
+            u, i = a.value, a.id
         else:
             a = u = x
+            i = 0
         if y.__class__ is Tensor or (y.__class__ not in PLAIN and (y := operand(y)).__class__ is Tensor):
             b = y._node
-            v = b.value
+            v, j = b.value, b.id
         else:
             b = v = y
-        if u.__class__ in PLAIN and v.__class__ in PLAIN:
-            u = np.asarray(u)  # NumPy's arithmetic, also for two Python numbers
-        value = with_keywords(u, v, **params) if params else kernel(u, v)
-        if a is u:
-            return fresh(value) if b is v else of_one(by_y, b, scalar(value), (a, b), params, False, True)
-        if b is v:
-            return of_one(by_x, a, scalar(value), (a, b), params, False, True)
-        return of_two(row, a, b, scalar(value), params)
+            j = 0
+        if not (i or j):
+            if u.__class__ in PLAIN and v.__class__ in PLAIN:
+                u = np.asarray(u)  # NumPy's arithmetic, also for two Python numbers
+            return fresh(kernel(u, v, **params))
+        out = new(Node)
+        value = kernel(u, v, **params) if params else kernel(u, v)
+        if value.__class__ is complex:  # what Python makes of complex * np.float64
+            value = np.complex128(value)
+        out.value = value
+        out.id = new_id()
+        out.tangents = None
+        stack = stack_now()
+        for r in stack:
+            known = r.entries
+            if known is None:
+                r.see_two(row, a, b, out, params, stack)
+                continue
+            nodes = (a, b, out)
+            e = None
+            if i in known:
+                if exact:
+                    like: Any = u.shape, u.dtype
+                else:
+                    like = None if u.dtype is value.dtype and u.shape == value.shape else fit(u, value)
+                e = (by_x, i, like, nodes[pick_x] if one_x else by_x.keep(nodes, params))
+                if j not in known:
+                    known[out.id] = hold(e) if b.__class__ is ndarray else e
+                    continue
+            elif j not in known:
+                continue
+            if exact:
+                like = v.shape, v.dtype
+            else:
+                like = None if v.dtype is value.dtype and v.shape == value.shape else fit(v, value)
+            f = (by_y, j, like, nodes[pick_y] if one_y else by_y.keep(nodes, params))
+            known[out.id] = (row, e, f) if e else hold(f) if a.__class__ is ndarray else f
+        result = new(Tensor)
+        result._node = out
+        return result
 
-    call.reflected = lambda y, x: call(x, y)  # type: ignore[attr-defined]
+    def reflected(y: Any, x: Any) -> Any:
+        if x.__class__ in PLAIN and y.__class__ is Tensor:
+            return tensor_second(y._node, x, NOTHING)
+        return call(x, y)
+
+    call.reflected = reflected  # type: ignore[attr-defined]
     return call
-
-
-def scalar(value: Any) -> Any:
-    """A result as NumPy has it, also where Python made it (of complex * np.float64)."""
-    return np.complex128(value) if value.__class__ is complex else value
 
 
 def call_of_many(row: Row) -> Any:

@@ -1,4 +1,4 @@
-"""Cotangents of a sweep: adding them up, un-broadcasting, and absent means zero."""
+"""Tangents and cotangents in the shape and dtype of what they belong to: broadcasting, its adjoint, zeros that win."""
 
 from __future__ import annotations
 
@@ -8,79 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import Tensor, raw
-from dualtape.memory.reserve import trim
-
-
-class Cotangents(dict[int, Any]):
-    """Cotangents by identity. What is not in it is zero.
-
-    ``owned`` are the identities whose array this sweep made itself and nobody else holds: only those may be
-    changed in place. ``masked`` says that a rule further up selected elements, so that zeros among the
-    cotangents mean "not taken" and must survive an infinite partial. ``sparse`` are the identities for which the
-    caller takes slices in place of an array.
-    """
-
-    __slots__ = ("masked", "owned", "quiet", "sparse")
-
-    def __init__(self) -> None:
-        self.owned: set[int] = set()
-        self.masked = False
-        self.sparse: Any = ()
-        self.quiet: Any = None
-
-    def hush(self) -> None:
-        """No more floating-point warnings in this sweep: an infinite slope is a result, no mishap."""
-        self.quiet = np.errstate(divide="ignore", invalid="ignore")
-        self.quiet.__enter__()
-
-    def close(self) -> None:
-        """End of the sweep."""
-        trim()
-        if self.quiet is not None:
-            self.quiet.__exit__(None, None, None)
-            self.quiet = None
-
-    def add(self, i: int, c: Any, fresh: bool = False) -> None:
-        """Add to the cotangent of ``i``; a ``fresh`` array is nobody else's and may be added into."""
-        before = self.get(i)
-        if before is None:
-            self[i] = c
-        elif before.__class__ is c.__class__ is np.ndarray and before.dtype == c.dtype and (fresh or i in self.owned):
-            if i in self.owned:
-                before += c
-            else:
-                c += before
-                self[i] = c
-                self.owned.add(i)
-        else:
-            after = before + c
-            self[i] = after
-            if after.__class__ is np.ndarray or after.__class__ is Tensor:
-                self.owned.add(i)
-
-    def passed_on(self, i: int) -> Any:
-        """The cotangent of a source that was itself computed, complete when it is passed on to what that came from."""
-        c = self[i]
-        self.owned.discard(i)
-        if hasattr(c, "dense"):  # slices in place of an array
-            self[i] = c.dense()
-        return c
-
-    def buffer(self, i: int, shape: tuple[int, ...], dtype: Any) -> Any:
-        """The cotangent of ``i`` as an array to write into, zeros at first."""
-        before = self.get(i)
-        if before is not None and i in self.owned:
-            return before
-        if before is None:
-            after = np.zeros(shape, dtype)
-        else:
-            assert before.__class__ is not Tensor, "a recorded cotangent cannot be written into"
-            after = np.array(before, dtype=np.result_type(before, dtype))
-        self[i] = after
-        self.owned.add(i)
-        return after
-
+from dualtape.core.tensor import raw
 
 Fit = tuple[tuple[int, ...], Any, tuple[int, ...], Any]
 

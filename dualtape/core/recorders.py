@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from dualtape.memory.reserve import trim
+from dualtape.memory.reserve import GROWN, trim
 
 # What a closed recorder keeps as its entries: nothing is ever found in it, so nothing is ever recorded.
 CLOSED: dict[int, Any] = {}
@@ -25,13 +25,13 @@ class Recorder:
 
     __slots__ = ("entries", "live", "reads", "sealed")
 
-    def __init__(self, entries: dict[int, Any] | None) -> None:
+    def __init__(self, entries: dict[int, Any] | None, sealed: bool = False) -> None:
         self.entries = entries
         self.live = True
         # While it is the innermost one: how Variables were read under the whole stack (``core/variable.py``).
         self.reads: dict[int, Any] | None = {}
         # Whether its sources are handles of its own, that nobody else has and nobody may write into.
-        self.sealed = False
+        self.sealed = sealed
 
     def tracks(self, node: Any) -> bool:
         """Whether this recorder follows the derivative of ``node``."""
@@ -60,6 +60,18 @@ class Recorder:
         """
         raise AssertionError("a recorder with entries records in place")
 
+    # The same for the commonest operations, of which nothing need be kept: making entries that nobody keeps would cost
+    # a chain of small operations in forward mode a tenth.
+    def see_one(
+        self, edge: Any, node: Any, like: Any, kept: Any, operands: Any, out: Any, params: Any, stack: Stack
+    ) -> None:
+        """An operation of one Tensor took place."""
+        self.see(edge.row, (edge, node.id, like, kept), (node,), operands, (out,), params, stack)
+
+    def see_two(self, row: Any, x: Any, y: Any, out: Any, params: Any, stack: Stack) -> None:
+        """An operation of two operands took place, of which one at least is a Tensor."""
+        self.see(row, row.entry((x, y), out, params), row.nodes((x, y)), (x, y), (out,), params, stack)
+
 
 Stack = tuple[Recorder, ...]
 
@@ -68,7 +80,11 @@ STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=())
 
 def push(recorder: Recorder) -> None:
     """Make ``recorder`` the innermost one; forget the dead ones on the way."""
-    stack = live()
+    stack = STACK.get()
+    for r in stack:
+        if not r.live:
+            stack = live()
+            break
     STACK.set((*stack, recorder) if stack else (recorder,))
 
 
@@ -81,7 +97,8 @@ def remove(recorder: Recorder) -> None:
     recorder.live = False
     recorder.entries = CLOSED
     recorder.reads = None
-    trim()
+    if GROWN[0]:
+        trim()
     stack = STACK.get()
     if stack and stack[-1] is recorder:
         STACK.set(stack[:-1])
@@ -134,25 +151,6 @@ def without(recorder: Recorder) -> Iterator[None]:
             r.pause(recorder, False)
         entered = tuple(r for r in STACK.get() if r not in before)
         STACK.set((*(r for r in before if r.live), *entered))
-
-
-def stop_recording() -> Any:
-    """Pause every tape and accumulator of this thread for the length of a ``with`` block.
-
-    Returns:
-        A context manager.
-
-    Example:
-        >>> import dualtape as dt
-        >>> x = dt.constant(3.0)
-        >>> with dt.GradientTape() as tape:
-        ...     tape.watch(x)
-        ...     with dt.stop_recording():
-        ...         y = x * x
-        >>> print(tape.gradient(y, x))
-        None
-    """
-    return paused()
 
 
 @contextmanager

@@ -8,12 +8,83 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.cotangents import Cotangents
+from dualtape.core.recorders import STACK
 from dualtape.core.standin import OPEN
-from dualtape.core.tensor import Node, Tensor, among
-from dualtape.memory.reserve import trim
+from dualtape.core.tensor import Node, Tensor, among, tensor
+from dualtape.memory.reserve import GROWN, trim
 
 Entries = dict[int, Any]
+
+
+class Cotangents(dict[int, Any]):
+    """Cotangents by identity. What is not in it is zero.
+
+    ``owned`` are the identities whose array this sweep made itself and nobody else holds: only those may be
+    changed in place. ``masked`` says that a rule further up selected elements, so that zeros among the
+    cotangents mean "not taken" and must survive an infinite partial. ``sparse`` are the identities for which the
+    caller takes slices in place of an array.
+    """
+
+    __slots__ = ("masked", "owned", "quiet", "sparse")
+
+    def __init__(self) -> None:
+        self.owned: set[int] = set()
+        self.masked = False
+        self.sparse: Any = ()
+        self.quiet: Any = None
+
+    def hush(self) -> None:
+        """No more floating-point warnings in this sweep: an infinite slope is a result, no mishap."""
+        self.quiet = np.errstate(divide="ignore", invalid="ignore")
+        self.quiet.__enter__()
+
+    def close(self) -> None:
+        """End of the sweep."""
+        if GROWN[0]:
+            trim()
+        if self.quiet is not None:
+            self.quiet.__exit__(None, None, None)
+            self.quiet = None
+
+    def add(self, i: int, c: Any, fresh: bool = False) -> None:
+        """Add to the cotangent of ``i``; a ``fresh`` array is nobody else's and may be added into."""
+        before = self.get(i)
+        if before is None:
+            self[i] = c
+        elif before.__class__ is c.__class__ is np.ndarray and before.dtype == c.dtype and (fresh or i in self.owned):
+            if i in self.owned:
+                before += c
+            else:
+                c += before
+                self[i] = c
+                self.owned.add(i)
+        else:
+            after = before + c
+            self[i] = after
+            if after.__class__ is np.ndarray or after.__class__ is Tensor:
+                self.owned.add(i)
+
+    def passed_on(self, i: int) -> Any:
+        """The cotangent of a source that was itself computed, complete when it is passed on to what that came from."""
+        c = self[i]
+        self.owned.discard(i)
+        if hasattr(c, "dense"):  # slices in place of an array
+            self[i] = c.dense()
+        return c
+
+    def buffer(self, i: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """The cotangent of ``i`` as an array to write into, zeros at first."""
+        before = self.get(i)
+        if before is not None and i in self.owned:
+            return before
+        if before is None:
+            after = np.zeros(shape, dtype)
+        else:
+            assert before.__class__ is not Tensor, "a recorded cotangent cannot be written into"
+            after = np.array(before, dtype=np.result_type(before, dtype))
+        self[i] = after
+        self.owned.add(i)
+        return after
 
 
 def sweep(
@@ -25,10 +96,10 @@ def sweep(
     consumes lets go of each entry as it passes it. If something is watched that is no source, what depends on no
     source is left out; ``all_watched`` says that there is nothing of the kind.
     """
-    raw = not recorders.live()
+    raw = not (STACK.get() and recorders.live())
     needed = None if all_watched else dependants(entries, sources)
     # Sources that were themselves computed: their cotangent is complete when the walk reaches them, and is passed on.
-    computed = [i for i in sources if entries.get(i) is not None]
+    computed = list(filter(entries.get, sources))
     whole: dict[int, Any] = {}
     pop = cotangents.pop
     try:
@@ -40,7 +111,7 @@ def sweep(
                     g = pop(i, None)
                     if g is not None:
                         e[0].pull(e, g, cotangents, raw)
-            return [cotangents.get(i) for i in sources]
+            return list(map(cotangents.get, sources))
         for i, e in drained(entries) if consume else reversed(list(entries.items())):
             if not e:
                 continue
@@ -62,6 +133,22 @@ def sweep(
     finally:
         cotangents.close()
     return [whole[i] if i in whole else cotangents.get(i) for i in sources]
+
+
+def finished(c: Any, source: Any, zero: bool = True) -> Any:
+    """A cotangent as the caller gets it: a Tensor like its source, or None."""
+    if c is None:
+        if not zero:
+            return None
+        return tensor(np.zeros(source.shape, source.dtype)[()])
+    if c.__class__ is Tensor:
+        return c
+    if c.__class__ is np.ndarray:
+        if c.base is not None and 0 in c.strides:
+            c = np.ascontiguousarray(c) if c.ndim else c[()]
+    elif hasattr(c, "dense"):  # slices in place of an array
+        return c.finish()
+    return tensor(c)
 
 
 def drained(entries: Entries) -> Iterator[tuple[int, Any]]:
@@ -114,7 +201,8 @@ def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
         for k in last:
             tangents.pop(k, None)
         del ts
-    trim()
+    if GROWN[0]:
+        trim()
     return tangents
 
 

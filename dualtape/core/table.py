@@ -8,14 +8,20 @@ such a tuple for each operand that it follows. Whatever walks over entries asks 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
 from types import FunctionType
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
 from dualtape.core.cotangents import cast_back, fit, stretched
 from dualtape.core.lookup import ROWS, register
 from dualtape.core.tensor import Node, among, opened
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
 
 Rule = Callable[..., Any]
 OPERANDS = ("x", "y", "z")
@@ -132,7 +138,7 @@ def flat(kept: Any) -> Iterator[Any]:
 class Row:
     """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
-    __slots__ = ("batch", "call", "edges", "kernel", "kind", "name", "outputs", "pattern", "pull_batch", "work")
+    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", *Columns.__annotations__)
 
     counts = True
     work: Any
@@ -157,6 +163,8 @@ class Row:
         for k, edge in enumerate(self.edges):
             if edge is not None:
                 edge.row, edge.position = self, k
+        # The kernel as it was given is for arrays alone.
+        self.function = kernel
         self.kernel: Rule = passable(self, kernel)
         self.call: Rule = self.kernel
         for column in Columns.__annotations__:
@@ -174,13 +182,14 @@ class Row:
         """The operands that can be followed."""
         return [x for e, x in zip(self.edges, operands, strict=True) if e and x.__class__ is Node]
 
-    def parts(self, operands: Sequence[Any], out: Any, params: dict[str, Any]) -> list[Any]:
-        """The entry of each operand that is a node."""
+    def entry(self, operands: Sequence[Any], out: Any, params: dict[str, Any], known: Any = None) -> Any:
+        """What a tape keeps: of all operands that are nodes, or of those ``known`` to it; None if there are none."""
         nodes, pairs = (*operands, out), zip(self.edges, operands, strict=True)
-        return [e.entry(x, nodes, params) for e, x in pairs if e and x.__class__ is Node]
+        followed = [(e, x) for e, x in pairs if e and x.__class__ is Node and (known is None or x.id in known)]
+        return self.whole([e.entry(x, nodes, params) for e, x in followed])
 
     def whole(self, parts: list[Any]) -> Any:
-        """The entry of some of the operands; None if there are none."""
+        """The entry of some operands from the entry of each; None if there are none."""
         return (self, *parts) if len(parts) > 1 else parts[0] if parts else None
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
@@ -211,6 +220,23 @@ class Row:
                 s = part[0].push(part, (t,), raw)
                 total = s if total is None else added(total, s)
         return total
+
+    def along(self, nodes: tuple[Any, ...], params: Any, s: Any, t: Any, raw: bool) -> Any:
+        """The way along of a row of two operands while it runs, of which nothing is kept; one tangent may be None."""
+        e, f = self.edges
+        x, y, _ = nodes
+        p, q = e.pick, f.pick
+        if s is not None:
+            kept_x = nodes[p] if p.__class__ is int else e.keep(nodes, params)
+            like_x = (x.value.shape, x.value.dtype) if e.exact else None
+            if t is None:
+                return e.along(s, like_x, kept_x, raw)
+        kept_y = nodes[q] if q.__class__ is int else f.keep(nodes, params)
+        like_y = (y.value.shape, y.value.dtype) if f.exact else None
+        if s is None:
+            return f.along(t, like_y, kept_y, raw)
+        # One expression: NumPy adds large products in place.
+        return e.along(s, like_x, kept_x, raw) + f.along(t, like_y, kept_y, raw)
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         """The identities of the operands that are followed."""
@@ -286,16 +312,26 @@ def reads(rule: Rule) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+def unary(x: ArrayLike, /) -> Tensor: ...  # type: ignore[empty-body]
+def binary(x: ArrayLike, y: ArrayLike, /) -> Tensor: ...  # type: ignore[empty-body]
+
+
+SIGNATURES = {1: signature(unary), 2: signature(binary)}
+
+
 def publish(row: Row, call: Any, keys: Sequence[Any] = (), doc: str | None = None) -> Any:
     """Give the row its callable and enter both in the table, or neither."""
     call.__name__ = call.__qualname__ = row.name
+    kernel = row.kernel
+    how = "without derivative" if row.kind == "absent" else f"differentiable in both modes ({row.kind})"
     call.__doc__ = doc or (
-        f"``{row.name}``, differentiable in both modes ({row.kind}).\n\n"
+        f"``{row.name}``, {how}.\n\n"
         f"Takes arrays and Tensors as NumPy's or SciPy's function of the name does; returns a Tensor.\n"
     )
+    if row.kind == "elementwise" or isinstance(kernel, np.ufunc):
+        call.__signature__ = SIGNATURES.get(len(row.edges))
     call.row = row
     row.call = call
-    kernel = row.kernel
     if isinstance(kernel, np.ufunc) or kernel.__module__.startswith("numpy"):
         keys = (getattr(kernel, "__wrapped__", kernel), *keys)
     register(call, *keys)

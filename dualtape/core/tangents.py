@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from dualtape.core import recorders
+from dualtape.core.cotangents import stretched
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.tensor import Node, Tensor, constant
-from dualtape.memory.reserve import copied
+from dualtape.core.tensor import Node, Tensor
 
 
 class TangentRecorder(Recorder):
@@ -35,10 +32,10 @@ class TangentRecorder(Recorder):
                 return
             found = [tangents[key]]
         else:
-            found = [None if n.tangents is None else n.tangents.get(key) for n in nodes]
+            found = [None if n is None or n.tangents is None else n.tangents.get(key) for n in nodes]
             if all([t is None for t in found]):
                 return
-        if len(stack) == 1 or not (outer := self.outside(stack)):
+        if stack[0] is self or not (outer := self.outside(stack)):
             for k in range(len(found)):
                 if found[k].__class__ is Tensor:
                     found[k] = found[k]._node.value
@@ -60,6 +57,54 @@ class TangentRecorder(Recorder):
                 if t is not None:
                     attach(out, key, t)
 
+    def see_one(
+        self, edge: Any, node: Node, like: Any, kept: Any, operands: Any, out: Node, params: Any, stack: Stack
+    ) -> None:
+        tangents = node.tangents
+        if tangents is None or (t := tangents.get(self.key)) is None:
+            return
+        if stack[0] is self or not (outer := self.outside(stack)):
+            s = edge.along(t._node.value if t.__class__ is Tensor else t, like, kept, True)
+        else:
+            STACK.set(outer)
+            try:
+                s = edge.along(t, like, kept, False)
+            finally:
+                STACK.set(stack)
+        if like is not None and not edge.exact:
+            s = stretched(s, like[2], like[3])
+        if out.tangents is None:
+            out.tangents = {self.key: s}
+        else:
+            out.tangents[self.key] = s
+
+    def see_two(self, row: Any, x: Any, y: Any, out: Node, params: Any, stack: Stack) -> None:
+        key, value = self.key, out.value
+        s = x.tangents.get(key) if x.__class__ is Node and x.tangents is not None else None
+        t = y.tangents.get(key) if y.__class__ is Node and y.tangents is not None else None
+        if s is None and t is None:
+            return
+        outer = () if stack[0] is self else self.outside(stack)
+        raw = not outer
+        if raw:
+            if s.__class__ is Tensor:
+                s = s._node.value
+            if t.__class__ is Tensor:
+                t = t._node.value
+        else:
+            STACK.set(outer)
+        try:
+            s = row.along((x, y, out), params, s, t, raw)
+            if not (s.dtype is value.dtype and s.shape == value.shape):
+                s = stretched(s, value.shape, value.dtype)
+        finally:
+            if outer:
+                STACK.set(stack)
+        if out.tangents is None:
+            out.tangents = {key: s}
+        else:
+            out.tangents[key] = s
+
     def outside(self, stack: Stack) -> Stack:
         """The recorders that follow what this one computes: those that were entered before it."""
         return tuple([r for r in stack[: stack.index(self)] if r.live])
@@ -71,19 +116,3 @@ def attach(node: Node, key: int, tangent: Any) -> None:
         node.tangents = {key: tangent}
     else:
         node.tangents[key] = tangent
-
-
-def tangent_like(value: Any, tangent: Any, name: str) -> Any:
-    """A tangent checked against its primal's value: the same shape, converted to its dtype."""
-    if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
-        return copied(tangent)[()]
-    if value.dtype.kind not in "fc":
-        raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
-    t = tangent if isinstance(tangent, Tensor) else constant(tangent)
-    if t.shape != value.shape:
-        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
-    if t.dtype != value.dtype:
-        if t.dtype.kind == "c":
-            raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
-        t = t.astype(value.dtype)
-    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value

@@ -24,8 +24,8 @@ PAGE = 2**12
 # Blocks by their size, the size used longest ago first.
 _reserve: dict[int, list[np.ndarray[Any, Any]]] = {}
 _lock = Lock()
-# Whether blocks came into the reserve since it was last trimmed.
-_grown = False
+# Whether blocks came into the reserve since it was last trimmed; those who end a computation then do.
+GROWN = [False]
 # Arrays and their latest copies, while both live.
 _recent: list[tuple[Any, Any]] = []
 
@@ -77,7 +77,6 @@ def copied(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """An array with arbitrary elements, in the memory of an earlier one of its size that nobody holds any more."""
-    global _grown
     nbytes = prod(shape) * dtype.itemsize
     # Whoever holds the lock may be this very thread, interrupted: then, as in other threads, memory is fetched afresh.
     if not SMALLEST <= nbytes <= RESERVE // 2 or not _lock.acquire(blocking=False):
@@ -93,7 +92,7 @@ def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         block = np.empty(size, np.uint8)
         blocks.append(block)
         del blocks[:-ALIKE]
-        _grown = True
+        GROWN[0] = True
         shorten(RESERVE)
         return np.ndarray(shape, dtype, block)
     finally:
@@ -111,10 +110,9 @@ def shorten(limit: int) -> None:
 
 def trim(limit: int = LASTING) -> None:
     """Give back what only a running computation should keep in reserve."""
-    global _grown
-    if (_grown or limit < LASTING) and _lock.acquire(blocking=limit < LASTING):
+    if (GROWN[0] or limit < LASTING) and _lock.acquire(blocking=limit < LASTING):
         try:
-            _grown = False
+            GROWN[0] = False
             shorten(limit)
         finally:
             _lock.release()

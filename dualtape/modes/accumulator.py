@@ -10,8 +10,10 @@ import numpy as np
 from dualtape.batching.sweeps import BatchRecorder, directions, each_direction
 from dualtape.core import recorders
 from dualtape.core.standin import Refused, Standin
-from dualtape.core.tangents import TangentRecorder, attach, tangent_like
-from dualtape.core.tensor import Operand, Tensor, constant, new_id, tensor
+from dualtape.core.tangents import TangentRecorder, attach
+from dualtape.core.tensor import Operand, Tensor, new_id, tensor
+from dualtape.memory.reserve import copied
+from dualtape.modes.constant import constant
 from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.modes.structure import flatten, match_structure
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
@@ -63,7 +65,7 @@ class ForwardAccumulator:
                 raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")
             seen.add(node.id)
             if batch:
-                t = directions(self._level, node.value, t, name)
+                t = directions(self._level, tangent_like, node.value, t, name)
                 self._level = t.level
             else:
                 t = tangent_like(node.value, t, name)
@@ -123,3 +125,19 @@ class ForwardAccumulator:
         if self._level is not None:
             t = each_direction(self._level, t)
         return t if t.__class__ is Tensor else tensor(t)
+
+
+def tangent_like(value: Any, tangent: Any, name: str) -> Any:
+    """A tangent checked against its primal's value: the same shape, converted to its dtype."""
+    if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
+        return (tangent.copy() if tangent.size < 4096 else copied(tangent))[()]
+    if value.dtype.kind not in "fc":
+        raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
+    t = tangent if isinstance(tangent, Tensor) else constant(tangent)
+    if t.shape != value.shape:
+        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
+    if t.dtype != value.dtype:
+        if t.dtype.kind == "c":
+            raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
+        t = t.astype(value.dtype)
+    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dualtape.batching.sweeps import chunk_size, chunks, pull_many, unit_seeds
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import Operand, Tensor, constant, operand
-from dualtape.modes.structure import flatten
-from dualtape.modes.tape import finished
+from dualtape.core.sweep import Entries, finished
+from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.modes.constant import constant
 
-if TYPE_CHECKING:
-    from dualtape.modes.tape import GradientTape
+# The entries of a tape, the identities of the sources, and whether all that is watched is among them.
+Recorded = tuple[Entries, list[int], bool]
 
 
 def target_of(what: str, target: Any) -> Tensor:
@@ -26,14 +26,12 @@ def target_of(what: str, target: Any) -> Tensor:
     return y
 
 
-def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_one: bool, chunk: int | None) -> Any:
-    """See ``GradientTape.jacobian``."""
-    found, rebuild = flatten(sources)
-    y = target_of("jacobian", target)
-    entries, ids, all_watched = tape._recorded_for("jacobian", found, y, one_by_one)
+def jacobian(recorded: Recorded, y: Tensor, sources: list[Any], one_by_one: bool, chunk: int | None) -> list[Any]:
+    """The Jacobian of ``y`` by each source, or None; see ``GradientTape.jacobian``."""
+    entries, ids, all_watched = recorded
     node = y._node
     count = node.value.size if node.value.dtype.kind in "fc" else 0
-    size = chunk_size(entries, chunk, count, node.value.nbytes + sum([s.nbytes for s in found]))
+    size = chunk_size(entries, chunk, count, node.value.nbytes + sum([s.nbytes for s in sources]))
     parts = [
         pull_many(entries, node, ids, unit_seeds(node.value, a, b), all_watched, one_by_one=one_by_one)
         for a, b in chunks(count, size)
@@ -41,16 +39,7 @@ def jacobian(tape: GradientTape, target: Any, sources: Any, zero: bool, one_by_o
     if not parts and node.value.dtype.kind in "fc":  # an empty target: what is connected, a sweep with zeros can tell
         parts = [pull_many(entries, node, ids, np.zeros((1, *y.shape), y.dtype), all_watched, one_by_one=True)]
         parts = [[None if c is None else c[:0] for c in part] for part in parts]
-    tape._used()
-    blocks = [joined([part[k] for part in parts], (*y.shape, *s.shape)) for k, s in enumerate(found)]
-    return rebuild(
-        iter(
-            [
-                constant(np.zeros((*y.shape, *s.shape), s.dtype)) if block is None and zero else block
-                for block, s in zip(blocks, found, strict=True)
-            ]
-        )
-    )
+    return [joined([part[k] for part in parts], (*y.shape, *s.shape)) for k, s in enumerate(sources)]
 
 
 def joined(parts: list[Any], shape: tuple[int, ...]) -> Any:
@@ -61,10 +50,9 @@ def joined(parts: list[Any], shape: tuple[int, ...]) -> Any:
     return finished(np.reshape(whole, shape), None, False)
 
 
-def batch_jacobian(tape: GradientTape, target: Any, source: Any, one_by_one: bool, chunk: int | None) -> Any:
-    """See ``GradientTape.batch_jacobian``."""
-    y = target_of("batch_jacobian", target)
-    entries, ids, all_watched = tape._recorded_for("batch_jacobian", [source], y, one_by_one)
+def batch_jacobian(recorded: Recorded, y: Tensor, source: Any, one_by_one: bool, chunk: int | None) -> Tensor:
+    """The Jacobian of each row of ``y``; see ``GradientTape.batch_jacobian``."""
+    entries, ids, all_watched = recorded
     shape, inner = y.shape, source.shape
     if len(shape) < 2 or len(inner) < 2 or shape[0] != inner[0]:
         raise ValueError(
@@ -79,9 +67,9 @@ def batch_jacobian(tape: GradientTape, target: Any, source: Any, one_by_one: boo
     for a, b in chunks(count, size):
         seeds = np.broadcast_to(unit_seeds(like, a, b)[:, None], (b - a, *shape))
         parts.append(pull_many(entries, node, ids, seeds, all_watched, one_by_one=one_by_one)[0])
-    tape._used()
     if not parts or parts[0] is None:
         return constant(np.zeros((*shape, *inner[1:]), y.dtype))
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
     moved = np.moveaxis(whole, 0, 1)
-    return finished(np.reshape(moved, (*shape, *inner[1:])), None, False)
+    found: Tensor = finished(np.reshape(moved, (*shape, *inner[1:])), None, False)
+    return found

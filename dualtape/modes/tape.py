@@ -5,6 +5,7 @@ Length: a third of it says what each of TensorFlow's methods takes, returns and 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -13,14 +14,17 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.recorders import Recorder
 from dualtape.core.standin import OPEN, Refused, Standin
-from dualtape.core.sweep import Entries, kept_bytes, sweep
+from dualtape.core.sweep import Entries, finished, kept_bytes, sweep
 from dualtape.core.table import Row
-from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, tensor
-from dualtape.modes.indexed_slices import IndexedSlices, Slices, followed
-from dualtape.modes.structure import flatten, is_leaf, match_structure
+from dualtape.core.tensor import Node, Operand
+from dualtape.modes.constant import constant
+from dualtape.modes.explain import why
+from dualtape.modes.indexed_slices import IndexedSlices
+from dualtape.modes.jacobians import Recorded, batch_jacobian, jacobian, target_of
+from dualtape.modes.seeds import seeds
+from dualtape.modes.structure import flatten
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
 from dualtape.modes.variable import Variable
 
@@ -66,8 +70,6 @@ class TapeRecorder(Recorder):
 
 def caller() -> str:
     """The file and line of the user's code that is running, outside this package."""
-    import sys
-
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dualtape", "numpy"):
         frame = frame.f_back
@@ -241,7 +243,7 @@ class GradientTape:
             self._stop()
         cotangents = seeds(target, targets, output_gradients)
         self._spent = not self._persistent
-        ids = cotangents.sparse = [identity(s) for s in found]
+        ids = cotangents.sparse = [s._node.id for s in found]
         everything = all(i in ids for i, e in self._entries.items() if e is None)
         result = sweep(self._entries, cotangents, ids, not self._persistent, everything)
         return rebuild(iter([finished(c, s, zero) for c, s in zip(result, found, strict=True)]))
@@ -286,10 +288,20 @@ class GradientTape:
             Tensor([[2., 0.],
                     [0., 4.]])
         """
-        from dualtape.modes.jacobians import jacobian
-
         zero = wants_zero(unconnected_gradients)
-        return jacobian(self, target, sources, zero, not experimental_use_pfor, chunk)
+        found, rebuild = flatten(sources)
+        y = target_of("jacobian", target)
+        recorded = self._recorded_for("jacobian", found, y, not experimental_use_pfor)
+        blocks = jacobian(recorded, y, found, not experimental_use_pfor, chunk)
+        self._used()
+        return rebuild(
+            iter(
+                [
+                    constant(np.zeros((*y.shape, *s.shape), s.dtype)) if block is None and zero else block
+                    for block, s in zip(blocks, found, strict=True)
+                ]
+            )
+        )
 
     def batch_jacobian(
         self,
@@ -332,10 +344,12 @@ class GradientTape:
                     [[6., 0.],
                      [0., 8.]]])
         """
-        from dualtape.modes.jacobians import batch_jacobian
-
         wants_zero(unconnected_gradients)
-        return batch_jacobian(self, target, source, not experimental_use_pfor, chunk)
+        y = target_of("batch_jacobian", target)
+        recorded = self._recorded_for("batch_jacobian", [source], y, not experimental_use_pfor)
+        found = batch_jacobian(recorded, y, source, not experimental_use_pfor, chunk)
+        self._used()
+        return found
 
     def _ensure_inside(self, *values: Any) -> None:
         """Refuse to look at single examples of a batch that this tape is around: it records all of them at once."""
@@ -346,7 +360,7 @@ class GradientTape:
 
     def _recorded_for(
         self, what: str, sources: list[Any], target: Any, one_by_one: bool
-    ) -> tuple[Entries, list[int], bool]:
+    ) -> Recorded:
         """The entries of a tape that is about to be used, the identities of the sources, whether all watched are."""
         if self._spent:
             raise RuntimeError(
@@ -364,7 +378,7 @@ class GradientTape:
         self._ensure_inside(target, *sources)
         if not self._persistent:
             self._stop()
-        ids = [identity(s) for s in sources]
+        ids = [s._node.id for s in sources]
         return self._entries, ids, all(i in ids for i, e in self._entries.items() if e is None)
 
     def _used(self) -> None:
@@ -384,72 +398,4 @@ class GradientTape:
             A sentence naming the operation, and the source line, that cut the path. A tape that is not persistent
             can be asked before ``gradient``, which lets go of what it recorded.
         """
-        from dualtape.modes.explain import why
-
         return why(self._entries, self._cuts, self._spent and not self._persistent, target, source)
-
-
-def identity(source: Operand) -> int:
-    """The identity a source is followed under."""
-    return source._node.id  # type: ignore[no-any-return]
-
-
-def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
-    """The cotangents a sweep starts with; ``leaves`` are those of ``target``."""
-    cotangents = Cotangents()
-    values = [None] * len(leaves) if given is None else seeds_like(target, given, len(leaves))
-    for k, (leaf, value) in enumerate(zip(leaves, values, strict=True)):
-        t = followed(leaf)
-        if t.__class__ is not Tensor or t.dtype.kind not in "fc":
-            continue
-        node = t._node
-        if isinstance(node.value, Standin):
-            node.value.ensure_live()
-        if value is None:
-            c = np.ones(node.value.shape, node.value.dtype)[()]
-        else:
-            name = "output_gradients" if len(leaves) == 1 else f"output_gradients[{k}]"
-            if isinstance(leaf, IndexedSlices):
-                raise ValueError(
-                    f"{name}: the target is IndexedSlices, of which a cotangent could mean the slices or the dense "
-                    "array; make it a Tensor with convert_to_tensor, inside the tape that differentiates it"
-                )
-            c = operand(value) if isinstance(value, Operand) else np.array(value)[()]
-            c = seed(node.value, c, name)
-            if c.__class__ is Tensor and not recorders.live():
-                c = c._node.value
-        cotangents.add(node.id, c)
-    cotangents.owned.clear()
-    return cotangents
-
-
-def seeds_like(target: Any, given: Any, count: int) -> list[Any]:
-    """The cotangents given for ``count`` targets: in their structure, keys of dicts matched by name, or a flat list."""
-    if count == 1:
-        one = isinstance(given, (list, tuple, dict)) and len(given) == 1
-        leaves = flatten(given)[0] or [None] if one else [given]
-        if len(leaves) == 1:
-            return leaves
-    elif isinstance(given, (list, tuple)) and len(given) == count and all([g is None or is_leaf(g) for g in given]):
-        return list(given)
-    try:
-        return match_structure(target, given, count)
-    except ValueError as error:
-        found = len(flatten(given)[0])
-        raise ValueError(f"output_gradients has {found} entries for {count} targets: {error}") from None
-
-
-def finished(c: Any, source: Any, zero: bool) -> Any:
-    """A cotangent as the caller gets it: a Tensor like its source, or None."""
-    if c is None:
-        if not zero:
-            return None
-        return constant(np.zeros(source.shape, source.dtype))
-    if c.__class__ is Tensor:
-        return c
-    if c.__class__ is np.ndarray:
-        if c.base is not None and 0 in c.strides:
-            c = np.ascontiguousarray(c) if c.ndim else c[()]
-    elif c.__class__ is Slices:
-        return c.finish()
-    return tensor(c)

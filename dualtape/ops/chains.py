@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
-from dualtape.core.costs import Work
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import operand
+from dualtape.facts import costs
+from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import column, inv, matrices
 from dualtape.ops.products import matmul
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-def matrix_power(a: Any, n: int) -> Any:
+    from dualtape.core.tensor import Tensor
+
+
+def matrix_power(a: ArrayLike, n: int) -> Tensor:
     """Square matrices to an integer power; NumPy's ``linalg.matrix_power``.
 
     Args:
@@ -51,7 +57,7 @@ def matrix_power(a: Any, n: int) -> Any:
         x = matmul(x, x)
 
 
-def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+def multi_dot(arrays: Iterable[ArrayLike], *, out: None = None) -> Tensor:
     """The product of several matrices, in the cheapest order; NumPy's ``linalg.multi_dot``.
 
     Args:
@@ -112,7 +118,9 @@ cross_row = bilinear(
 )
 
 
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Tensor:
     """The cross products of vectors of three (or two) components; NumPy's ``cross``.
 
     Args:
@@ -143,12 +151,12 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return np.moveaxis(cross_row(x, y), -1, axisc)
 
 
-def matvec(x: Any, y: Any, /) -> Any:
+def matvec(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The products of matrices (..., m, n) with vectors (..., n); NumPy's ``matvec``."""
     return matmul(operand(x), column(as_tensor(operand(y))))[..., 0]
 
 
-def vecmat(x: Any, y: Any, /) -> Any:
+def vecmat(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The products of conjugated vectors (..., m) with matrices (..., m, n); NumPy's ``vecmat``."""
     return matmul(np.conj(as_tensor(operand(x)))[..., None, :], operand(y))[..., 0, :]
 

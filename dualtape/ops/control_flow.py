@@ -5,22 +5,28 @@ What is recorded is what ran: the branch that was taken, each turn of a loop. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core.recorders import stop_recording
-from dualtape.core.tensor import Operand, constant, operand, raw
+from dualtape.core.tensor import Operand, operand, raw
+from dualtape.modes.constant import constant
+from dualtape.modes.pause import stop_recording
 from dualtape.modes.structure import map_structure
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["case", "cond", "switch_case", "while_loop"]
 
 
 def cond(
-    pred: Any,
+    pred: ArrayLike,
     true_fn: Callable[[], Any] | None = None,
     false_fn: Callable[[], Any] | None = None,
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """What ``true_fn`` returns if ``pred`` is true, else what ``false_fn`` returns.
 
@@ -49,11 +55,11 @@ def cond(
 
 
 def case(
-    pred_fn_pairs: Any,
+    pred_fn_pairs: Sequence[tuple[ArrayLike, Callable[[], Any]]],
     default: Callable[[], Any] | None = None,
     exclusive: bool = False,
     strict: bool = False,
-    name: Any = None,
+    name: str | None = None,
 ) -> Any:
     """What the function of the first true predicate returns.
 
@@ -99,7 +105,12 @@ def case(
     return taken()
 
 
-def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: Any = None) -> Any:
+def switch_case(
+    branch_index: ArrayLike,
+    branch_fns: Mapping[int, Callable[[], Any]] | Sequence[Any],
+    default: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> Any:
     """What the function of number ``branch_index`` returns.
 
     Args:
@@ -149,8 +160,8 @@ def while_loop(
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
-    maximum_iterations: Any = None,
-    name: Any = None,
+    maximum_iterations: ArrayLike | None = None,
+    name: str | None = None,
 ) -> Any:
     """Repeat ``loop_vars = body(*loop_vars)`` while ``cond(*loop_vars)`` is true.
 

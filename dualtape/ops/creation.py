@@ -1,19 +1,66 @@
 """Tensors made of a shape alone (zeros, ones, ranges, identity matrices), or of other values."""
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from dualtape.core.calls import fresh
 from dualtape.core.lookup import register
-from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
+from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.modes.constant import constant
 from dualtape.modes.variable import Variable
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
 
-def made(numpy_function: Any) -> Any:
-    """A creation function of NumPy's that returns a Tensor."""
+__all__ = [
+    "arange", "array", "asarray", "convert_to_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace",
+    "meshgrid", "ones", "ones_like", "tri", "zeros", "zeros_like",
+]  # fmt: skip
+
+Called = TypeVar("Called", bound=Callable[..., Tensor])
+
+
+# How the functions below are called: that of ``zeros``, of ``zeros_like``, and so on.
+def shaped(
+    shape: int | Sequence[int], dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None
+) -> Tensor: ...
+
+
+def like(
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
+) -> Tensor: ...
+
+
+def ranged(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+) -> Tensor: ...
+
+
+def square(
+    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None
+) -> Tensor: ...
+
+
+def made(numpy_function: Any, shown: Called) -> Called:
+    """A creation function of NumPy's that returns a Tensor; ``shown`` says how it is called."""
 
     def call(*args: Any, **kwargs: Any) -> Tensor:
         kwargs.pop("device", None)
@@ -21,16 +68,24 @@ def made(numpy_function: Any) -> Any:
 
     call.__name__ = numpy_function.__name__
     call.__doc__ = f"NumPy's ``{numpy_function.__name__}``, as a Tensor; the result depends on no Tensor."
-    return call
+    call.__signature__ = signature(shown)  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
 
 
-zeros, ones, empty = made(np.zeros), made(np.ones), made(np.empty)
-zeros_like, ones_like, empty_like = made(np.zeros_like), made(np.ones_like), made(np.empty_like)
-arange, eye = made(np.arange), made(np.eye)
-tri = made(np.tri)
+zeros, ones, empty = made(np.zeros, shaped), made(np.ones, shaped), made(np.empty, shaped)
+zeros_like, ones_like, empty_like = made(np.zeros_like, like), made(np.ones_like, like), made(np.empty_like, like)
+arange, eye = made(np.arange, ranged), made(np.eye, square)
+tri = made(np.tri, square)
 
 
-def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def asarray(
+    value: ArrayLike | Sequence[Any],
+    /,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Tensor:
     """A Tensor of ``value``: a Tensor as it is, anything else copied.
 
     Args:
@@ -47,7 +102,9 @@ def asarray(value: Any, /, dtype: Any = None, *, device: Any = None, copy: bool 
     return constant(value, dtype)
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: Any = None) -> Tensor:
+def convert_to_tensor(
+    value: Any, dtype: DTypeLike | None = None, dtype_hint: DTypeLike | None = None, name: str | None = None
+) -> Tensor:
     """A Tensor of ``value``: a Tensor itself, the value of a Variable, IndexedSlices made dense, else a constant.
 
     Args:
@@ -84,25 +141,56 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return x
 
 
-def array(value: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **kwargs: Any) -> Tensor:
+def array(
+    value: ArrayLike | Sequence[Any],
+    dtype: DTypeLike | None = None,
+    *,
+    copy: bool | None = True,
+    order: str | None = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+) -> Tensor:
     """A new Tensor of ``value``; NumPy's ``array``. Nested sequences may hold Tensors."""
     x = constant(value, dtype)
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+def full(
+    shape: int | Sequence[int],
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: str | None = None,
+) -> Tensor:
     """An array of one value, which may be a Tensor; NumPy's ``full``."""
     x = constant(fill_value, dtype)
     return np.broadcast_to(x, shape)  # type: ignore[return-value]
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+def full_like(
+    x: ArrayLike,
+    /,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
+) -> Tensor:
     """An array of one value in the shape and dtype of ``x``; NumPy's ``full_like``."""
-    return full(np.shape(x), fill_value, dtype or raw(operand(x)).dtype)
+    return full(np.shape(x) if shape is None else shape, fill_value, dtype or raw(operand(x)).dtype)
 
 
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: Any = None, axis: int = 0
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
 ) -> Tensor:
     """``num`` values evenly spaced from ``start`` to ``stop``, which may be Tensors; NumPy's ``linspace``."""
     a, b = operand(start), operand(stop)
@@ -114,7 +202,7 @@ def linspace(
     return found if dtype is None else found.astype(dtype)
 
 
-def meshgrid(*xs: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Any, ...]:
+def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Tensor, ...]:
     """Coordinate arrays of a grid, of vectors; NumPy's ``meshgrid``."""
     n = len(xs)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))

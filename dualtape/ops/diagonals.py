@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualtape.batching.batch import Batch
 from dualtape.batching.physical import repeated, shifted
-from dualtape.core import costs
 from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, operand
+from dualtape.facts import costs
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.views import Kind, link_if_shared, read_only
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
+    from dualtape.core.tensor import Tensor
+
+__all__ = ["diag", "diagflat", "diagonal", "trace", "tril", "triu"]
 
 
 def _planted(g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:
@@ -85,7 +92,7 @@ def plane(x: Any, axis1: int, axis2: int, name: str) -> tuple[Any, tuple[int, in
     return x, axes
 
 
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonals of the matrices in two axes, as the last axis; NumPy's ``diagonal``.
 
     Args:
@@ -113,7 +120,9 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 DIAGONAL = Kind(lambda owner, arg: diagonal_row(owner, **arg), read_only)
 
 
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, out: None = None
+) -> Tensor:
     """The sums of the diagonals of the matrices in two axes; NumPy's ``trace``.
 
     Args:
@@ -132,11 +141,11 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     """
     if out is not None:
         raise TypeError("trace: out= is not supported, since a Tensor never changes; use the returned Tensor")
-    x, axes = plane(x, axis1, axis2, "trace")
-    return trace_row(x if dtype is None else x.astype(dtype), offset=int(offset), axes=axes)
+    m, axes = plane(x, axis1, axis2, "trace")
+    return trace_row(m if dtype is None else m.astype(dtype), offset=int(offset), axes=axes)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Tensor:
     """The k-th diagonal of a matrix, or the matrix with a vector as its k-th diagonal; NumPy's ``diag``.
 
     Args:
@@ -164,13 +173,13 @@ def diag(v: Any, k: int = 0) -> Any:
     raise ValueError(f"diag: a vector or a matrix is needed, got shape {v.shape}; use diagonal for stacks of matrices")
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Tensor:
     """The matrix with all elements of ``v`` as its k-th diagonal; NumPy's ``diagflat``."""
     return diag(np.ravel(as_tensor(operand(v))), k)
 
 
 def triangle(row: Any, name: str, keeps: str) -> Any:
-    def call(m: Any, /, k: int = 0) -> Any:
+    def call(m: ArrayLike, /, k: int = 0) -> Tensor:
         m = as_tensor(operand(m))
         if m.ndim == 1:
             m = np.broadcast_to(m, (m.shape[0], m.shape[0]))
@@ -195,7 +204,7 @@ tril = triangle(tril_row, "tril", "above")
 triu = triangle(triu_row, "triu", "below")
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def fill_diagonal(a: Tensor, val: ArrayLike, wrap: bool = False) -> None:
     """Give a Tensor a new value with ``val`` on its main diagonal; NumPy's ``fill_diagonal``.
 
     Args:

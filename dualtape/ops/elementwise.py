@@ -7,19 +7,30 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
 from dualtape.core.calls import fresh
-from dualtape.core.costs import Work
-from dualtape.core.costs import elementwise as cost
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import elementwise, general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import costs
+from dualtape.facts.costs import Work
+from dualtape.facts.costs import elementwise as cost
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = [
+    "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "clip", "conj",
+    "copysign", "cos", "cosh", "deg2rad", "divide", "exp", "exp2", "expm1", "fabs", "fmax", "fmin", "fmod", "hypot",
+    "imag", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "maximum", "minimum", "multiply", "negative",
+    "positive", "pow", "rad2deg", "real", "reciprocal", "remainder", "sign", "sin", "sinc", "sinh", "sqrt", "square",
+    "subtract", "tan", "tanh", "where",
+]  # fmt: skip
 
 LN2 = math.log(2.0)
 LN10 = math.log(10.0)
@@ -40,7 +51,7 @@ divide_row = elementwise(
 )
 
 
-def divide(x: Any, y: Any) -> Any:
+def divide(x: ArrayLike, y: ArrayLike) -> Tensor:
     """x / y, element by element; NumPy's ``divide``.
 
     Args:
@@ -117,7 +128,7 @@ general_power = elementwise(
 )
 
 
-def power(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Tensor:
     """x to the power y, element by element; NumPy's ``power``.
 
     The derivative by x is 0 where y is 0, at x = 0 too; that by y is the limit 0 at x = 0 for y > 0.
@@ -139,8 +150,8 @@ def power(x: Any, y: Any) -> Any:
     return general_power(x, y)
 
 
-power.reflected = general_power.reflected  # type: ignore[attr-defined]
-register(power, np.power, "pow")
+pow.reflected = general_power.reflected  # type: ignore[attr-defined]
+register(pow, np.power, "pow")
 
 # ------------------------------------------------------------------ exponentials, logarithms, roots
 exp = elementwise(np.exp, lambda out: out)
@@ -173,21 +184,21 @@ def share(x: Any, out: Any) -> Any:
 sin = elementwise(np.sin, lambda x: np.cos(x))
 cos = elementwise(np.cos, lambda x: -np.sin(x))
 tan = elementwise(np.tan, lambda out: 1 + out * out)
-arcsin = elementwise(
+asin = elementwise(
     np.arcsin, lambda x: 1 / np.sqrt((1 - x) * (1 + x)), functions=["asin"], singular=True, work=DOUBLE
 )
-arccos = elementwise(
+acos = elementwise(
     np.arccos, lambda x: -1 / np.sqrt((1 - x) * (1 + x)), functions=["acos"], singular=True, work=DOUBLE
 )
-arctan = elementwise(np.arctan, lambda x: 1 / (1 + x * x), functions=["atan"], singular=True, work=DOUBLE)
+atan = elementwise(np.arctan, lambda x: 1 / (1 + x * x), functions=["atan"], singular=True, work=DOUBLE)
 sinh = elementwise(np.sinh, lambda x: np.cosh(x))
 cosh = elementwise(np.cosh, lambda x: np.sinh(x))
 tanh = elementwise(np.tanh, lambda out: 1 - out * out)
-arcsinh = elementwise(np.arcsinh, lambda x: 1 / np.sqrt(1 + x * x), functions=["asinh"], work=DOUBLE)
-arccosh = elementwise(
+asinh = elementwise(np.arcsinh, lambda x: 1 / np.sqrt(1 + x * x), functions=["asinh"], work=DOUBLE)
+acosh = elementwise(
     np.arccosh, lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), functions=["acosh"], singular=True, work=DOUBLE
 )
-arctanh = elementwise(np.arctanh, lambda x: 1 / ((1 - x) * (1 + x)), functions=["atanh"], singular=True, work=DOUBLE)
+atanh = elementwise(np.arctanh, lambda x: 1 / ((1 - x) * (1 + x)), functions=["atanh"], singular=True, work=DOUBLE)
 deg2rad = elementwise(np.deg2rad, math.pi / 180, functions=[np.radians], work=cost(1, mults=1, partial=Work()))
 rad2deg = elementwise(np.rad2deg, 180 / math.pi, functions=[np.degrees], work=cost(1, mults=1, partial=Work()))
 
@@ -222,7 +233,7 @@ def over_square(a: Any, x: Any, y: Any) -> Any:
     return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if some(zero) else a / r
 
 
-arctan2 = elementwise(
+atan2 = elementwise(
     np.arctan2,
     lambda x, y: over_square(y, x, y),
     lambda x, y: over_square(-x, x, y),
@@ -254,7 +265,7 @@ def unit(x: Any) -> Any:
 
 
 # A real function of complex numbers has no complex partial: |x + t| = |x| + Re(conj(x/|x|) t) to first order.
-absolute = general(
+abs = general(
     np.absolute,
     jvp=lambda t, x: np.real(np.conj(unit(x)) * t) if raw(x).dtype.kind == "c" else np.sign(x) * t,
     vjp=lambda g, x: g * unit(x),
@@ -328,7 +339,7 @@ def as_complex(t: Any) -> Any:
 
 real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real])
 imag = linear(np.imag, lambda g, shape: as_complex(g) * 1j, name="imag", functions=[np.imag])
-conjugate = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"])
+conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"])
 angle = general(
     lambda x: np.angle(x),
     name="angle",
@@ -365,7 +376,7 @@ select = general(
 )
 
 
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None) -> Any:
     """Elements of ``x`` where ``condition`` holds, else of ``y``; NumPy's ``where``.
 
     Args:
@@ -381,16 +392,23 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         >>> dt.where([True, False], 1.0, dt.constant([5.0, 6.0]))
         Tensor([1., 6.])
     """
-    condition = raw(operand(condition))
+    mask = raw(operand(condition))
     if x is None and y is None:
-        return tuple(fresh(i) for i in np.nonzero(condition))
+        return tuple(fresh(i) for i in np.nonzero(mask))
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
-    mask = condition.astype(bool) if isinstance(condition, Standin) else np.array(condition, bool)[()]
+    mask = mask.astype(bool) if isinstance(mask, Standin) else np.array(mask, bool)[()]
     return select(x, y, condition=mask)
 
 
-def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+def clip(
+    x: ArrayLike,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    *,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+) -> Tensor:
     """``x`` limited to the closed interval [min, max]; slope 1 on the bounds, where x itself is taken.
 
     Args:
@@ -405,13 +423,12 @@ def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: 
     """
     low = a_min if min is None else min
     high = a_max if max is None else max
-    value = raw(operand(x))
+    y: Any = x
     if low is not None:
-        x = where(value < raw(operand(low)), low, x)
-        value = raw(operand(x))
+        y = where(raw(operand(y)) < raw(operand(low)), low, y)
     if high is not None:
-        x = where(value > raw(operand(high)), high, x)
-    return positive(x) if low is None and high is None else x
+        y = where(raw(operand(y)) > raw(operand(high)), high, y)
+    return positive(y) if low is None and high is None else y
 
 
 register(where, np.where, "where")
@@ -427,13 +444,13 @@ def install() -> None:
         "sub": subtract,
         "mul": multiply,
         "truediv": divide,
-        "pow": power,
+        "pow": pow,
         "mod": remainder,
     }.items():
         for cls in (Tensor, Operand):
             setattr(cls, f"__{name}__", call)
             setattr(cls, f"__r{name}__", call.reflected)
-    for name, call in {"neg": negative, "pos": positive, "abs": absolute}.items():
+    for name, call in {"neg": negative, "pos": positive, "abs": abs}.items():
         for cls in (Tensor, Operand):
             setattr(cls, f"__{name}__", call)
 

@@ -7,7 +7,7 @@ is Hermitian.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,15 @@ from dualtape.batching.batch import Batch
 from dualtape.batching.examples import each
 from dualtape.batching.level import Level
 from dualtape.batching.physical import is_batched, physical
-from dualtape.core import costs
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Tensor, raw
+from dualtape.facts import costs
 from dualtape.ops.linalg import count, inverse_or_nan, matrices, mH
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class QRResult(NamedTuple):
@@ -139,7 +142,7 @@ cholesky_row = general(
 )
 
 
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Tensor:
     """The Cholesky factors of Hermitian positive-definite matrices; NumPy's ``linalg.cholesky``.
 
     Args:
@@ -212,7 +215,7 @@ qr_row = general(
 )
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """The QR factorisation; NumPy's ``linalg.qr``.
 
     Args:
@@ -230,15 +233,15 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         S. F. Walter and L. Lehmann, *Algorithmic differentiation of linear algebra functions with application in
         optimum experimental design* (2010), arXiv:1001.1654; wide matrices are split into a square part and the rest.
     """
-    a = matrices(a, "qr", square=False)
-    m, n = a.shape[-2:]
+    x = matrices(a, "qr", square=False)
+    m, n = x.shape[-2:]
     if mode not in ("reduced", "r") and not (mode == "complete" and m <= n):
-        raise TypeError(f"qr: mode {mode!r} of matrices {a.shape} has no derivative; use mode='reduced' or 'r'")
+        raise TypeError(f"qr: mode {mode!r} of matrices {x.shape} has no derivative; use mode='reduced' or 'r'")
     if m >= n:
-        q, r = qr_row(a)
+        q, r = qr_row(x)
     else:
-        q, r = qr_row(a[..., :m])
-        r = np.concatenate([r, mH(q) @ a[..., m:]], axis=-1)
+        q, r = qr_row(x[..., :m])
+        r = np.concatenate([r, mH(q) @ x[..., m:]], axis=-1)
     return r if mode == "r" else QRResult(q, r)
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
 from dualtape.core.calls import fresh, record
 from dualtape.core.cotangents import cast_back
-from dualtape.core.families import Linear
+from dualtape.core.edges import Linear
 from dualtape.core.table import Row, publish
 from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
+from dualtape.facts import costs
 from dualtape.modes.indexed_slices import Slices
 from dualtape.modes.variable import Variable
 from dualtape.ops.indexing import getitem, scatter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.modes.indexed_slices import IndexedSlices
+
+__all__ = ["gather"]
 
 
 class Gather(Linear):
@@ -60,12 +67,12 @@ publish(gather_row, rows, (), "x[index].")
 
 
 def gather(
-    params: Any,
-    indices: Any,
-    validate_indices: Any = None,
+    params: ArrayLike | IndexedSlices,
+    indices: ArrayLike,
+    validate_indices: bool | None = None,
     axis: int | None = None,
     batch_dims: int = 0,
-    name: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Slices of ``params`` at integer positions along an axis; TensorFlow's ``gather``.
 
@@ -126,14 +133,14 @@ def gather(
         # Slices of a Variable are read from itself: the whole of it is not read, and its gradient is slices too.
         x = x._read() if along else x._opened()
     if not along:
-        return rows(x, index)  # type: ignore[no-any-return]
+        return rows(x, index)
     if x.__class__ is not Tensor:
         x = fresh(x)
     if not batch:
-        return getitem(x, (*[slice(None)] * along, index))  # type: ignore[no-any-return]
+        return getitem(x, (*[slice(None)] * along, index))
     places = np.ix_(*[np.arange(n) for n in index.shape])[:batch]
     found: Any = getitem(np.moveaxis(x, along, batch), (*places, index))
     # The axes of the indices come first; they belong in the place of the axis that was read.
     count = index.ndim - batch
     found = np.moveaxis(found, tuple(range(batch, batch + count)), tuple(range(along, along + count)))
-    return found  # type: ignore[no-any-return]
+    return found

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core import costs
-from dualtape.core.costs import Work
 from dualtape.core.cotangents import guarded, unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.recorders import is_tracked
 from dualtape.core.standin import every, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import costs
+from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # A series or quadrature of this many evaluations stands behind a derivative by a parameter.
 COMPOSITE = costs.composite(Work(0, 0, 0, 2), Work(0, 0, 0, 4), Work(0, 0, 1, 0))
@@ -217,13 +220,13 @@ betaincinv = three(
 
 
 # ------------------------------------------------------------------ distribution functions made of them
-def chdtr(v: Any, x: Any) -> Any:
+def chdtr(v: ArrayLike, x: ArrayLike) -> Tensor:
     """The distribution function of chi squared with v degrees of freedom; SciPy's ``chdtr``."""
     halves: list[Any] = [as_tensor(operand(v)), as_tensor(operand(x))]
     return gammainc(*(0.5 * h for h in halves))
 
 
-def chdtrc(v: Any, x: Any) -> Any:
+def chdtrc(v: ArrayLike, x: ArrayLike) -> Tensor:
     """One minus the distribution function of chi squared; SciPy's ``chdtrc``."""
     halves: list[Any] = [as_tensor(operand(v)), as_tensor(operand(x))]
     return gammaincc(*(0.5 * h for h in halves))
@@ -273,7 +276,7 @@ hyp2f1_row = general(
 )
 
 
-def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, z: ArrayLike) -> Tensor:
     """Gauss's hypergeometric function 2F1(a, b; c; z); SciPy's ``hyp2f1``.
 
     Args:

@@ -9,7 +9,7 @@ Length: reading and writing are each other's reverse rules, and share one readin
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -17,17 +17,26 @@ import numpy as np
 from dualtape.batching import indices as batches
 from dualtape.batching.batch import Batch
 from dualtape.batching.physical import is_batched, physical, repeated, top
-from dualtape.core import costs
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
-from dualtape.core.families import Together, linear
+from dualtape.core.edges import Together
+from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
+from dualtape.facts import costs
+from dualtape.modes.constant import constant
+from dualtape.ops import elementwise as elementary
+from dualtape.ops import nondifferentiable as absent
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["take", "take_along_axis"]
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -211,18 +220,21 @@ def getitem(x: Any, index: Any) -> Any:
     sealed = False
     stack = stack_now()
     if stack:
-        entry = getitem_edge, n.id, (value.shape, value.dtype), (key, basic)
+        like, kept = (value.shape, value.dtype), (key, basic)
         for r in stack:
             known = r.entries
             if known is None:
-                r.see(getitem_row, entry, (n,), (n,), (out,), {"index": key, "basic": basic}, stack)
+                r.see_one(getitem_edge, n, like, kept, (n,), out, {"index": key, "basic": basic}, stack)
             elif n.id in known:
                 if r.sealed and known[n.id] is None:
                     sealed = True
-                known[out.id] = entry
+                known[out.id] = (getitem_edge, n.id, like, kept)
     result = new(Tensor)
     result._node = out
-    if basic and (found.__class__ is ndarray or (isinstance(found, Standin) and found.shape)):
+    if basic and (
+        found.__class__ is ndarray
+        or (value.__class__ is not ndarray and isinstance(found, Standin) and found.shape)
+    ):
         result._base = x, SLICE, key  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
             return result
@@ -243,29 +255,28 @@ class Assign(Together):
     __slots__ = ()
 
     def shared(self, operands: Any, out: Any, params: Any) -> Any:
-        x = operands[0].value if operands[0].__class__ is Node else np.asarray(operands[0])
-        return out.id, x.shape, x.dtype, params
+        x, v = [a.value if a.__class__ is Node else np.asarray(a) for a in operands]
+        return out.id, (x.shape, x.dtype), (v.shape, v.dtype), params
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
-        out, _, _, params = entry[1][3][1]
+        _, (i, j), (out, like_x, like_v, params) = entry
         index, basic = params["index"], params["basic"]
         plain = not (g.__class__ is Tensor or isinstance(g, Standin))
         cotangents.masked = True
-        _, i, (shape, dtype), (k, _) = entry[-1]
-        if k == 1:
+        if j:
             c = read(g, index, basic)
             if not basic:
                 c = c * last_written(index, g.shape)
-            elif plain and len(entry) == 3 and c.__class__ is np.ndarray:
+            elif plain and i and c.__class__ is np.ndarray:
                 c = c.copy()  # the place is cleared below
-            cotangents.add(i, cast_back(unbroadcast(c, shape) if c.shape != shape else c, dtype))
-            if len(entry) == 2:
-                return
-        _, i, (_, dtype), _ = entry[1]
+            shape, dtype = like_v
+            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, dtype))
+        if not i:
+            return
         if not plain:
             zero = np.zeros((), g.dtype)[()]
             left = replaced(g, zero, params) if g.__class__ is Tensor else assigned(g, zero, index, basic)
-            cotangents.add(i, cast_back(left, dtype))
+            cotangents.add(i, cast_back(left, like_x[1]))
             return
         if out not in cotangents.owned:
             g = np.array(g)
@@ -277,9 +288,8 @@ class Assign(Together):
             cotangents.owned.add(i)
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        _, shape, dtype, params = entry[1][3][1]
-        t = tangents[0] if entry[1][3][0] == 0 else None
-        s = tangents[-1] if entry[-1][3][0] == 1 else np.zeros((), dtype)
+        _, (shape, dtype), _, params = entry[2]
+        t, s = tangents
         if s is None:
             s = np.zeros((), dtype)
         if t.__class__ is Tensor or s.__class__ is Tensor:
@@ -325,7 +335,7 @@ def assign_batch(level: Any, x: Any, v: Any, index: Any, basic: bool = True, alo
 def rank_shape(level: Any, x: Any, index: Any) -> tuple[int, ...]:
     """The shape of x[index] for one example."""
     y: Any = batches.getitem(level, Batch(level, np.broadcast_to(np.zeros(()), (level.size, *np.shape(x)))), index)
-    return y.shape  # type: ignore[no-any-return]
+    return y.shape
 
 
 assign_row = Assign(
@@ -478,7 +488,7 @@ def store(x: Tensor, result: Tensor) -> None:
 
 
 # ------------------------------------------------------------------ gathering
-def take(x: Any, indices: Any, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: None = None, mode: str = "raise") -> Tensor:
     """Elements of ``x`` at integer positions along an axis (of the flat array if None); NumPy's ``take``.
 
     Args:
@@ -513,12 +523,10 @@ def positions(indices: Any) -> Any:
 
 def as_tensor(x: Any) -> Tensor:
     """A Tensor on what may be a plain array."""
-    from dualtape.core.tensor import constant
-
     return x if x.__class__ is Tensor else constant(x)
 
 
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Tensor:
     """Elements of ``x`` at positions that differ from line to line along an axis; NumPy's ``take_along_axis``."""
     x = operand(x)
     if axis is None:
@@ -543,23 +551,20 @@ register(take_along_axis, np.take_along_axis, "take_along_axis")
 
 def methods() -> dict[str, Any]:
     """Python's item protocol and the in-place operators."""
-    from dualtape.ops import elementwise as e
-    from dualtape.ops import nondifferentiable as n
-
     return {
         "__getitem__": getitem,
-        "__imod__": in_place(e.remainder),
-        "__ifloordiv__": in_place(n.floor_divide),
-        "__iand__": in_place(n.bitwise_and),
-        "__ior__": in_place(n.bitwise_or),
-        "__ixor__": in_place(n.bitwise_xor),
-        "__ilshift__": in_place(n.bitwise_left_shift),
-        "__irshift__": in_place(n.bitwise_right_shift),
-        "__iadd__": in_place(e.add),
-        "__isub__": in_place(e.subtract),
-        "__imul__": in_place(e.multiply),
-        "__itruediv__": in_place(e.divide),
-        "__ipow__": in_place(e.power),
+        "__imod__": in_place(elementary.remainder),
+        "__ifloordiv__": in_place(absent.floor_divide),
+        "__iand__": in_place(absent.bitwise_and),
+        "__ior__": in_place(absent.bitwise_or),
+        "__ixor__": in_place(absent.bitwise_xor),
+        "__ilshift__": in_place(absent.bitwise_left_shift),
+        "__irshift__": in_place(absent.bitwise_right_shift),
+        "__iadd__": in_place(elementary.add),
+        "__isub__": in_place(elementary.subtract),
+        "__imul__": in_place(elementary.multiply),
+        "__itruediv__": in_place(elementary.divide),
+        "__ipow__": in_place(elementary.pow),
     }
 
 
@@ -590,7 +595,7 @@ def _calibrate_tangent() -> int:
         __slots__ = ()
 
         def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-            t = tangents[0] if entry[1][3][0] == 0 else None
+            t, _ = tangents
             seen.append(getrefcount(t))
             return t
 
@@ -598,8 +603,8 @@ def _calibrate_tangent() -> int:
     node.tangents = {0: np.zeros(2)}
     probe = Probe("probe", assign_row.kernel, kind="linear")
     operands, params = (node, np.zeros(())), {"index": 0, "basic": True}
-    entry = probe.whole(probe.parts(operands, out, params))
-    recorder.see(probe, entry, [node], operands, (out,), params, (recorder,))
+    entry, nodes = probe.entry(operands, out, params), probe.nodes(operands)
+    recorder.see(probe, entry, nodes, operands, (out,), params, (recorder,))
     return seen[0]
 
 

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import costs
-from dualtape.core.calls import call_of_two
+from dualtape.core.calls import call_of_many
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import general, ruled
 from dualtape.core.lookup import register
 from dualtape.core.table import Row, publish
 from dualtape.core.tensor import opened, operand, raw
+from dualtape.facts import costs
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.products import mT
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -137,10 +142,10 @@ solve_row = Solve(
     kind="general",
     work=costs.factorisation(SOLVE_FACTOR, solve_again, solve_again),
 )
-solve_call = publish(solve_row, call_of_two(solve_row))
+solve_call = publish(solve_row, call_of_many(solve_row))
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Tensor:
     r"""The solution x of a x = b; NumPy's ``linalg.solve``.
 
     Args:
@@ -161,16 +166,16 @@ def solve(a: Any, b: Any) -> Any:
         >>> dt.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0])
         Tensor([1. , 0.5])
     """
-    a = matrices(a, "solve")
-    b = as_tensor(operand(b))
-    n = a.shape[-1]
-    rows = b.shape[0] if b.ndim == 1 else b.shape[-2] if b.ndim > 1 else None
+    x = matrices(a, "solve")
+    y = as_tensor(operand(b))
+    n = x.shape[-1]
+    rows = y.shape[0] if y.ndim == 1 else y.shape[-2] if y.ndim > 1 else None
     if rows != n:
         raise LinAlgError(
-            f"solve: a of shape {a.shape} takes b of shape ({n},) or (..., {n}, k), got {b.shape}"
-            + ("; give stacks of vectors a last axis: b[..., None]" if b.ndim and b.shape[-1] == n else "")
+            f"solve: a of shape {x.shape} takes b of shape ({n},) or (..., {n}, k), got {y.shape}"
+            + ("; give stacks of vectors a last axis: b[..., None]" if y.ndim and y.shape[-1] == n else "")
         )
-    return solve_call(a, b if b.dtype.kind in "fc" else b.astype(np.float64))
+    return solve_call(x, y if y.dtype.kind in "fc" else y.astype(np.float64))
 
 
 inv_row = general(
@@ -182,7 +187,7 @@ inv_row = general(
 )
 
 
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Tensor:
     """The inverses of square matrices; NumPy's ``linalg.inv``.
 
     Args:
@@ -269,7 +274,7 @@ det_row = general(
 )
 
 
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Tensor:
     """The determinants of square matrices; NumPy's ``linalg.det``.
 
     Args:
@@ -340,7 +345,7 @@ slogdet_row = general(
 )
 
 
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: ArrayLike) -> SlogdetResult:
     """The sign of determinants and the logarithm of their absolute value; NumPy's ``linalg.slogdet``.
 
     Args:

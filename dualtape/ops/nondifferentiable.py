@@ -1,15 +1,32 @@
 """Rows of operations without derivative: rounding, comparisons, tests, logic, positions, casts to integer."""
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualtape.core.families import nondifferentiable as absent
 from dualtape.core.lookup import register
 from dualtape.core.tensor import SCALARS, Operand, raw
+from dualtape.ops.elementwise import where
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
+
+__all__ = [
+    "all", "allclose", "any", "argmax", "argmin", "argsort", "argwhere", "array_equal", "array_equiv", "bitwise_and",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "count_nonzero",
+    "digitize", "equal", "flatnonzero", "floor", "floor_divide", "greater", "greater_equal", "isclose", "iscomplex",
+    "isfinite", "isinf", "isnan", "isreal", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "nanargmax", "nanargmin", "nonzero", "not_equal", "rint", "round", "searchsorted", "signbit",
+    "trunc",
+]  # fmt: skip
 
 # ------------------------------------------------------------------ rounding
 floor = absent(np.floor)
@@ -63,11 +80,47 @@ argwhere = absent(np.argwhere, name="argwhere", functions=[np.argwhere])
 flatnonzero = absent(np.flatnonzero, name="flatnonzero", functions=[np.flatnonzero])
 
 
-def nonzero(x: Any) -> Any:
+def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, one Tensor per axis (no derivative)."""
-    from dualtape.ops.elementwise import where
-
     return where(x)
+
+
+# ------------------------------------------------------------------ how they are called
+def one(x: ArrayLike, /) -> Tensor: ...
+def two(x: ArrayLike, y: ArrayLike, /) -> Tensor: ...
+def rounded(x: ArrayLike, /, decimals: int = 0) -> Tensor: ...
+def close(x: ArrayLike, y: ArrayLike, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor: ...
+def same(x: ArrayLike, y: ArrayLike, /, equal_nan: bool = False) -> Tensor: ...
+def reduced(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False) -> Tensor: ...
+def truth(
+    x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False, where: ArrayLike = True
+) -> Tensor: ...
+def position(x: ArrayLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor: ...
+def order(x: ArrayLike, /, axis: int | None = -1, kind: str | None = None, *, stable: bool | None = None) -> Tensor: ...
+def search(x: ArrayLike, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None) -> Tensor: ...
+def binned(x: ArrayLike, bins: ArrayLike, /, right: bool = False) -> Tensor: ...
+
+
+def show(called: Any, *operations: Any) -> None:
+    """Let help and inspect show of operations how they are called."""
+    for call in operations:
+        call.__signature__ = signature(called)
+
+
+show(one, floor, ceil, trunc, rint, fix, logical_not, bitwise_invert, isfinite, isinf, isnan, signbit)
+show(one, iscomplex, isreal, argwhere, flatnonzero)
+show(two, floor_divide, equal, not_equal, less, less_equal, greater, greater_equal, array_equiv)
+show(two, logical_and, logical_or, logical_xor)
+show(two, bitwise_and, bitwise_or, bitwise_xor, bitwise_left_shift, bitwise_right_shift)
+show(rounded, round)
+show(close, isclose, allclose)
+show(same, array_equal)
+show(truth, all, any)
+show(reduced, count_nonzero)
+show(position, argmax, argmin, nanargmax, nanargmin)
+show(order, argsort)
+show(search, searchsorted)
+show(binned, digitize)
 
 
 def facts() -> None:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualtape.batching import functions as batches
-from dualtape.core import costs
-from dualtape.core.costs import Work
 from dualtape.core.families import general, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import some
 from dualtape.core.tensor import operand, raw
+from dualtape.facts import costs
+from dualtape.facts.costs import Work
 from dualtape.ops.elementwise import direction, unit
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, inv, solve
 from dualtape.ops.reductions import kept_shape, normal_axis
 from dualtape.ops.spectral import svdvals
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
 
 Axis = tuple[int, ...]
 
@@ -63,7 +69,9 @@ norm_row: Any = general(
 )
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(
+    x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
+) -> Tensor:
     """The norms of vectors; NumPy's ``linalg.vector_norm``.
 
     Args:
@@ -99,12 +107,14 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return norm_row(x, p=float(ord), axis=axes, keepdims=bool(keepdims))
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
     """The norms of matrices in the last two axes; NumPy's ``linalg.matrix_norm`` (see ``norm``)."""
     return norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(
+    x: ArrayLike, ord: float | str | None = None, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor:
     """The norm of a vector or matrix, or norms along axes; NumPy's ``linalg.norm``.
 
     Args:
@@ -128,35 +138,35 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         >>> np.linalg.norm(dt.constant([3.0, 4.0]))
         Tensor(5.)
     """
-    x = as_tensor(operand(x))
-    if x.dtype.kind not in "fc":
-        x = x.astype(np.float64)
-    axes = tuple(range(x.ndim)) if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    y: Any = as_tensor(operand(x))
+    if y.dtype.kind not in "fc":
+        y = y.astype(np.float64)
+    axes = tuple(range(y.ndim)) if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for a in axes:
-        if not -x.ndim <= a < x.ndim:
-            raise np.exceptions.AxisError(f"norm: axis {axis} is out of bounds for an array of shape {x.shape}")
-    axes = tuple(int(a) % x.ndim for a in axes)
+        if not -y.ndim <= a < y.ndim:
+            raise np.exceptions.AxisError(f"norm: axis {axis} is out of bounds for an array of shape {y.shape}")
+    axes = tuple(int(a) % y.ndim for a in axes)
     if (ord is None and (axis is None or len(axes) < 3)) or (len(axes) == 2 and ord in ("fro", "f")):
-        return vector_norm(x, axis=axes, keepdims=keepdims)
+        return vector_norm(y, axis=axes, keepdims=keepdims)
     if len(axes) == 1:
-        return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)
+        return vector_norm(y, axis=axes, keepdims=keepdims, ord=ord)  # type: ignore[arg-type]
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise ValueError(f"norm: ord={ord!r} needs one axis, or two distinct ones; got axis={axis} for shape {x.shape}")
+        raise ValueError(f"norm: ord={ord!r} needs one axis, or two distinct ones; got axis={axis} for shape {y.shape}")
     rows, columns = axes
     out: Any
     if ord in (1, -1, np.inf, -np.inf):
         along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        sums = np.sum(np.abs(x), axis=along, keepdims=True)
+        sums = np.sum(np.abs(y), axis=along, keepdims=True)
         out = (np.max if ord > 0 else np.min)(sums, axis=over, keepdims=True)
         return out if keepdims else np.squeeze(out, axis=axes)
     if ord not in ("nuc", 2, -2):
         raise ValueError(f"norm: a matrix has the norms 'fro', 'nuc', 1, -1, 2, -2, inf, -inf; got ord={ord!r}")
-    s = svdvals(np.moveaxis(x, axes, (-2, -1)))
-    out = np.sum(s, axis=-1) if ord == "nuc" else (np.max if ord > 0 else np.min)(s, axis=-1)
-    return out.reshape(kept_shape(x.shape, tuple(sorted(axes)))) if keepdims else out
+    s = svdvals(np.moveaxis(y, axes, (-2, -1)))
+    out = np.sum(s, axis=-1) if ord == "nuc" else (np.max if ord > 0 else np.min)(s, axis=-1)  # type: ignore[operator]
+    return out.reshape(kept_shape(y.shape, tuple(sorted(axes)))) if keepdims else out
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: float | str | None = None) -> Tensor:
     """The condition number of matrices; NumPy's ``linalg.cond``.
 
     Args:
@@ -173,7 +183,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 # ------------------------------------------------------------------ tensor forms
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Tensor:
     """The inverse of a tensor as a map from its last axes to its first ``ind``; NumPy's ``linalg.tensorinv``."""
     a = as_tensor(operand(a))
     first, last = a.shape[:ind], a.shape[ind:]
@@ -182,7 +192,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return inv(a.reshape(prod(first), -1)).reshape(*last, *first)
 
 
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Tensor:
     """The x with a x = b, summed over all axes of x; NumPy's ``linalg.tensorsolve``."""
     a, b = as_tensor(operand(a)), as_tensor(operand(b))
     if axes is not None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core.calls import fresh
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear, linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.facts import costs
 from dualtape.memory.reserve import SMALLEST, room
+from dualtape.ops.elementwise import multiply
+from dualtape.ops.indexing import scatter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "vdot", "vecdot"]
 
 
 def mT(x: Any) -> Any:
@@ -108,8 +117,6 @@ def _alone_back(g: Any, shape: tuple[int, ...], subscripts: str) -> Any:
     # Repeated indices: the cotangent sits on the diagonal of zeros.
     grids = np.ogrid[tuple(slice(sizes[c]) for c in distinct)]
     index = tuple(grids[distinct.index(c)] for c in source)
-    from dualtape.ops.indexing import scatter
-
     return scatter(back, index=index, basic=False, to=shape)
 
 
@@ -176,7 +183,14 @@ def parse(subscripts: str, operands: list[Any]) -> tuple[list[str], str]:
     return spelled, dots + "".join(once)
 
 
-def einsum(subscripts: Any, /, *operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+def einsum(
+    subscripts: str | ArrayLike,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: bool | str | Sequence[Any] = False,
+    **kwargs: Any,
+) -> Tensor:
     """Products of arrays, summed over the indices that the result does not name; NumPy's ``einsum``.
 
     Args:
@@ -241,13 +255,11 @@ def as_array(x: Any) -> Any:
 
 def operand_tensor(x: Any) -> Any:
     """A Tensor made of a plain result."""
-    from dualtape.core.calls import fresh
-
     return fresh(x)
 
 
 # ------------------------------------------------------------------ the rest are contractions
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+def tensordot(x: ArrayLike, y: ArrayLike, axes: int | tuple[int | Sequence[int], int | Sequence[int]] = 2) -> Tensor:
     """The sum of products over axes of both arrays; NumPy's ``tensordot``.
 
     Args:
@@ -273,10 +285,10 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     inner_size = prod(sx[a] for a in ax)
     left = np.reshape(np.transpose(x, (*fx, *ax)), (prod(sx[k] for k in fx), inner_size))
     right = np.reshape(np.transpose(y, (*ay, *fy)), (inner_size, prod(sy[k] for k in fy)))
-    return np.reshape(matmul(left, right), (*(sx[k] for k in fx), *(sy[k] for k in fy)))
+    return np.reshape(matmul(left, right), (*(sx[k] for k in fx), *(sy[k] for k in fy)))  # type: ignore[return-value]
 
 
-def dot(x: Any, y: Any, out: Any = None) -> Any:
+def dot(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
     """The dot product over the last axis of x and the last but one of y; NumPy's ``dot``.
 
     Args:
@@ -292,15 +304,13 @@ def dot(x: Any, y: Any, out: Any = None) -> Any:
     x, y = operand(x), operand(y)
     n, m = np.ndim(x), np.ndim(y)
     if n == 0 or m == 0:
-        from dualtape.ops.elementwise import multiply
-
         return multiply(x, y)
     if m <= 2:
         return matmul(x, y)
     return tensordot(x, y, ([n - 1], [m - 2]))
 
 
-def inner(x: Any, y: Any, /) -> Any:
+def inner(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The sum of products over the last axis of both; NumPy's ``inner``."""
     x, y = operand(x), operand(y)
     if np.ndim(x) == 0 or np.ndim(y) == 0:
@@ -308,23 +318,23 @@ def inner(x: Any, y: Any, /) -> Any:
     return tensordot(x, y, ([-1], [-1]))
 
 
-def vdot(x: Any, y: Any, /) -> Any:
+def vdot(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The dot product of the flat arrays, the first conjugated; NumPy's ``vdot``."""
     return matmul(np.reshape(np.conjugate(operand(x)), (-1,)), np.reshape(operand(y), (-1,)))
 
 
-def vecdot(x: Any, y: Any, /, axis: int = -1) -> Any:
+def vecdot(x: ArrayLike, y: ArrayLike, /, axis: int = -1) -> Tensor:
     """The sum of products along one axis, the first factor conjugated; NumPy's ``vecdot``."""
-    return np.sum(np.conjugate(operand(x)) * operand(y), axis=axis)
+    return np.sum(multiply(np.conjugate(operand(x)), y), axis=axis)
 
 
-def outer(x: Any, y: Any, out: Any = None) -> Any:
+def outer(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
     """All products of elements of the flat arrays; NumPy's ``outer``."""
     if out is not None:
         raise TypeError("outer: out= is not supported, since a Tensor never changes; use the returned Tensor")
-    return np.reshape(operand(x), (-1, 1)) * np.reshape(operand(y), (1, -1)) if has_operand(x, y) else operand_tensor(
-        np.outer(x, y)
-    )
+    if not has_operand(x, y):
+        return operand_tensor(np.outer(x, y))  # type: ignore[arg-type]
+    return np.reshape(operand(x), (-1, 1)) * np.reshape(operand(y), (1, -1))  # type: ignore[return-value]
 
 
 def has_operand(*xs: Any) -> bool:
@@ -332,7 +342,7 @@ def has_operand(*xs: Any) -> bool:
     return any(isinstance(operand(x), Tensor) for x in xs)
 
 
-def kron(x: Any, y: Any) -> Any:
+def kron(x: ArrayLike, y: ArrayLike) -> Tensor:
     """The Kronecker product; NumPy's ``kron``."""
     x, y = as_array(operand(x)), as_array(operand(y))
     n = max(np.ndim(x), np.ndim(y))
@@ -340,7 +350,7 @@ def kron(x: Any, y: Any) -> Any:
     sy = (1,) * (n - np.ndim(y)) + np.shape(y)
     a = np.reshape(x, tuple(m for s in sx for m in (s, 1)))
     b = np.reshape(y, tuple(m for s in sy for m in (1, s)))
-    return np.reshape(a * b, tuple(p * q for p, q in zip(sx, sy, strict=True)))
+    return np.reshape(multiply(a, b), tuple(p * q for p, q in zip(sx, sy, strict=True)))  # type: ignore[return-value]
 
 
 register(einsum, np.einsum, "einsum")

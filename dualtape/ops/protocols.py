@@ -12,7 +12,7 @@ from dualtape.core.lookup import lookup as find
 from dualtape.core.recorders import is_tracked
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
-from dualtape.ops.elementwise import conjugate, imag, real, where
+from dualtape.ops.elementwise import conj, imag, real, where
 
 REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: reductions.sum,
@@ -197,6 +197,10 @@ def transpose_method(x: Any, *axes: Any) -> Any:
     return shaping.transpose(x, (axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes) or None)
 
 
+def conjugated(x: Any) -> Any:
+    return conj(x) if x.dtype.kind == "c" else x
+
+
 def install() -> None:
     """Give Tensors and Variables the methods and attributes of an array."""
     methods: dict[str, Any] = {
@@ -232,7 +236,7 @@ def install() -> None:
         "trace": lambda x, *a, **k: np.trace(x, *a, **k),
         "diagonal": lambda x, *a, **k: np.diagonal(x, *a, **k),
         # Free on real arrays, where NumPy's own conjugate copies.
-        "conjugate": lambda x: conjugate(x) if x.dtype.kind == "c" else x,
+        "conjugate": lambda x: x if x.__class__ is Tensor and x._node.value.dtype.kind == "f" else conjugated(x),
         "T": property(shaping.transpose, doc="The Tensor with its axes reversed."),
         "mT": property(products.mT, doc="The Tensor with its last two axes exchanged."),
         "real": property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part."),

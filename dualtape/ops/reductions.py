@@ -5,23 +5,33 @@ Length: half of it is NumPy's signatures with their docstrings, in front of rows
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.batch import Batch
-from dualtape.core import costs
-from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, finite, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import costs
+from dualtape.facts.costs import Work
+from dualtape.ops import elementwise as elementary
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
+__all__ = [
+    "average", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "logsumexp", "max", "mean", "min", "prod",
+    "ptp", "std", "sum", "var",
+]  # fmt: skip
+
 Axis = tuple[int, ...] | None
 SMALL = 4096
+MISSING: Any = np._NoValue  # what NumPy passes on for a keyword that was not given
 ZERO_STRIDES = [(0,) * n for n in range(65)]
 
 
@@ -91,7 +101,7 @@ def spread(g: Any, to: tuple[int, ...], axis: Axis) -> Any:
     """g, reduced over ``axis`` (with or without keeping it), spread out again to the shape ``to``."""
     if g.__class__ is Tensor:
         return spread_row(g, to=to, axis=axis)
-    return spread_row.row.kernel(g, to=to, axis=axis)
+    return (spread_row.row.kernel if isinstance(g, Standin) else _spread)(g, to=to, axis=axis)
 
 
 sum_row = linear(
@@ -123,26 +133,26 @@ def reduction(row: Any, x: Any, axis: Any, dtype: Any, keepdims: Any, initial: A
     x = operand(x)
     if not isinstance(x, Operand):
         x = np.asarray(x)
-    if where_ is not True and where_ is not np._NoValue:
+    if where_ is not True and where_ is not MISSING:
         x = where(where_, x, np.array(1 if name == "prod" else 0, x.dtype))
     if dtype is not None and x.dtype != np.dtype(dtype):
         x = cast(x, dtype=np.dtype(dtype))
-    y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not np._NoValue and keepdims))
-    if initial is not None and initial is not np._NoValue:
+    y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not MISSING and keepdims))
+    if initial is not None and initial is not MISSING:
         y = y * initial if name == "prod" else y + initial
     return y
 
 
 def sum(
-    x: Any,
+    x: ArrayLike,
     /,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
+    axis: int | tuple[int, ...] | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
+) -> Tensor:
     """The sum of the elements over an axis or several, or over all; NumPy's ``sum``.
 
     Args:
@@ -170,8 +180,15 @@ def sum(
 
 
 def mean(
-    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
-) -> Any:
+    x: ArrayLike,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
+) -> Tensor:
     """The arithmetic mean over an axis or several, or over all; NumPy's ``mean``.
 
     Args:
@@ -186,17 +203,17 @@ def mean(
         A Tensor.
     """
     no_out("mean", out)
-    if where is not True and where is not np._NoValue:
+    if where is not True and where is not MISSING:
         total = sum(x, axis, dtype, keepdims=keepdims, where=where)
         mask = np.broadcast_to(raw(operand(where)), np.shape(x))
-        number = np.sum(mask, axis=axis, keepdims=bool(keepdims is not np._NoValue and keepdims))
+        number = np.sum(mask, axis=axis, keepdims=bool(keepdims is not MISSING and keepdims))
         return total / (number.astype(total.dtype) if total.dtype.kind in "fc" else number)
     return reduction(mean_row, x, axis, dtype, keepdims, None, True, "mean")
 
 
 def no_out(name: str, out: Any) -> None:
     """Refuse ``out=``."""
-    if out is not None and out is not np._NoValue:
+    if out is not None and out is not MISSING:
         raise TypeError(f"{name}: out= is not supported, since a Tensor never changes; use the returned Tensor")
 
 
@@ -228,15 +245,15 @@ prod_row = general(
 
 
 def prod(
-    x: Any,
+    x: ArrayLike,
     /,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
+    axis: int | tuple[int, ...] | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
+) -> Tensor:
     """The product of the elements over an axis or several, or over all; NumPy's ``prod``.
 
     The derivative is exact when one or several elements are zero.
@@ -293,24 +310,26 @@ def extreme(kernel: Any, name: str) -> Any:
     )
 
     def call(
-        x: Any, /, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
-    ) -> Any:
+        x: ArrayLike,
+        /,
+        axis: int | tuple[int, ...] | None = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Tensor:
         no_out(name, out)
-        given = initial is not None and initial is not np._NoValue
-        if where is not True and where is not np._NoValue:
+        given = initial is not None and initial is not MISSING
+        if where is not True and where is not MISSING:
             if not given:
                 raise ValueError(f"{name}: where= needs initial=, a value for empty reductions")
-            from dualtape.ops.elementwise import where as choose
-
-            x = choose(where, x, initial)
+            x = elementary.where(where, x, initial)
         x = operand(x)
         if not isinstance(x, Operand):
             x = np.asarray(x)
-        y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not np._NoValue and keepdims))
+        y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not MISSING and keepdims))
         if given:
-            from dualtape.ops.elementwise import maximum, minimum
-
-            y = (maximum if name in ("max", "nanmax") else minimum)(y, initial)
+            y = (elementary.maximum if name in ("max", "nanmax") else elementary.minimum)(y, initial)
         return y
 
     call.__name__ = name
@@ -375,33 +394,31 @@ std_row = general(
 
 def moment(row: Any, name: str, root: bool) -> Any:
     def call(
-        x: Any,
+        x: ArrayLike,
         /,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: DTypeLike | None = None,
+        out: None = None,
         ddof: float = 0,
-        keepdims: Any = False,
+        keepdims: bool = False,
         *,
-        correction: Any = None,
-        where: Any = True,
-    ) -> Any:
+        correction: float | None = None,
+        where: ArrayLike = True,
+    ) -> Tensor:
         no_out(name, out)
         x = operand(x)
         if not isinstance(x, Operand):
             x = np.asarray(x)
         if dtype is not None or x.dtype.kind in "iub":
             x = cast(x, dtype=np.dtype(dtype or np.float64))
-        ddof = ddof if correction is None or correction is np._NoValue else correction
-        keep = bool(keepdims is not np._NoValue and keepdims)
-        if where is not True and where is not np._NoValue:
+        ddof = ddof if correction is None or correction is MISSING else correction
+        keep = bool(keepdims is not MISSING and keepdims)
+        if where is not True and where is not MISSING:
             d = x - mean(x, axis, keepdims=True, where=where)
-            from dualtape.ops.elementwise import absolute, sqrt, square
-
-            total = sum(square(absolute(d)), axis, keepdims=keep, where=where)
+            total = sum(elementary.square(elementary.abs(d)), axis, keepdims=keep, where=where)
             n = np.sum(np.broadcast_to(raw(operand(where)), x.shape), axis=axis, keepdims=keep)
             variance = total / (n - ddof).astype(total.dtype)
-            return sqrt(variance) if root else variance
+            return elementary.sqrt(variance) if root else variance
         return row(x, axis=normal_axis(axis, len(x.shape), name), ddof=ddof, keepdims=keep)
 
     call.__name__ = name
@@ -445,9 +462,7 @@ def logsumexp_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 def weights(x: Any, out: Any, axis: Axis) -> Any:
     """softmax(x) = exp(x - logsumexp(x)); where the result is -inf or inf, the elements that attain it share it."""
-    from dualtape.ops.elementwise import share
-
-    return share(x, np.reshape(out, kept_shape(raw(x).shape, axis)))
+    return elementary.share(x, np.reshape(out, kept_shape(raw(x).shape, axis)))
 
 
 logsumexp_row: Any = general(
@@ -460,7 +475,7 @@ logsumexp_row: Any = general(
 )
 
 
-def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+def logsumexp(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) without overflow.
 
     Args:
@@ -528,7 +543,7 @@ cumprod_row = general(
 
 
 def cumulative(row: Any, name: str) -> Any:
-    def call(x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def call(x: ArrayLike, /, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Tensor:
         no_out(name, out)
         x = operand(x)
         if not isinstance(x, Operand):
@@ -560,12 +575,16 @@ cumsum = cumulative(cumsum_row, "cumsum")
 cumprod = cumulative(cumprod_row, "cumprod")
 
 
-def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
     """The Array API's ``cumulative_sum``; see ``cumsum``."""
     return including(cumsum(x, axis, dtype), axis, 0) if include_initial else cumsum(x, axis, dtype)
 
 
-def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
     """The Array API's ``cumulative_prod``; see ``cumprod``."""
     return including(cumprod(x, axis, dtype), axis, 1) if include_initial else cumprod(x, axis, dtype)
 
@@ -589,13 +608,21 @@ register(cumulative_sum, np.cumulative_sum, "cumulative_sum")
 register(cumulative_prod, np.cumulative_prod, "cumulative_prod")
 
 
-def ptp(x: Any, /, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def ptp(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, out: None = None, keepdims: bool = False) -> Tensor:
     """The range of values, max - min, over an axis or several, or over all; NumPy's ``ptp``."""
     no_out("ptp", out)
     return max(x, axis, keepdims=keepdims) - min(x, axis, keepdims=keepdims)
 
 
-def average(x: Any, /, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+def average(
+    x: ArrayLike,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
     """The weighted mean over an axis or several, or over all; NumPy's ``average``.
 
     Args:

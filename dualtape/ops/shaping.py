@@ -5,8 +5,9 @@ Length: NumPy has many names for moving elements about, and each takes a few lin
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +17,19 @@ from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
+from dualtape.modes.constant import constant
+from dualtape.ops.elementwise import real, where
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
+__all__ = [
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "cast", "column_stack",
+    "concat", "copy", "dsplit", "dstack", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack", "identity",
+    "matrix_transpose", "moveaxis", "pad", "permute_dims", "ravel", "repeat", "reshape", "roll", "rot90", "split",
+    "squeeze", "stack", "swapaxes", "tile", "transpose", "unstack", "vsplit", "vstack",
+]  # fmt: skip
 
 
 # ------------------------------------------------------------------ the same elements
@@ -56,7 +69,7 @@ cast_row = linear(converted, lambda g, shape, dtype: g, name="cast")
 to_integer = nondifferentiable(converted, name="to_integer")
 
 
-def cast(x: Any, dtype: Any) -> Any:
+def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     """``x`` in another dtype; a cast to an integer or boolean dtype carries no derivative.
 
     Args:
@@ -76,28 +89,24 @@ def cast(x: Any, dtype: Any) -> Any:
     if dtype.kind not in "fc":
         return to_integer(x, dtype=dtype)
     if isinstance(x, Tensor) and x.dtype.kind == "c" and dtype.kind == "f":
-        from dualtape.ops.elementwise import real
-
         x = real(x)
     return cast_row(x, dtype=dtype)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """``x`` in another dtype (the Array API's name of ``cast``); without ``copy``, x itself if it has the dtype."""
     if not copy and isinstance(x, Tensor) and x.dtype == np.dtype(dtype):
         return x
     return cast(x, dtype)
 
 
-def copy(x: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(x: ArrayLike, order: str = "K", subok: bool = False) -> Tensor:
     """A Tensor of the same value with an identity of its own; writing into one does not change the other."""
     return identity(x) if isinstance(x, Operand) else operand_copy(x)
 
 
 def operand_copy(x: Any) -> Any:
     """A Tensor made of plain data."""
-    from dualtape.core.tensor import constant
-
     return constant(x)
 
 
@@ -109,7 +118,15 @@ reshape_row = linear(
 )
 
 
-def reshape(x: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
+def reshape(
+    x: ArrayLike,
+    /,
+    shape: int | Sequence[int] | None = None,
+    order: str = "C",
+    *,
+    newshape: int | Sequence[int] | None = None,
+    copy: bool | None = None,
+) -> Tensor:
     """The elements of ``x`` in another shape; NumPy's ``reshape``.
 
     Args:
@@ -125,8 +142,8 @@ def reshape(x: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     Raises:
         ValueError: if the number of elements differs.
     """
-    shape = newshape if shape is None else shape
-    to = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    wanted: Any = newshape if shape is None else shape
+    to = tuple(int(n) for n in wanted) if isinstance(wanted, (tuple, list)) else (int(wanted),)
     return reshaped(x, to, order)
 
 
@@ -141,12 +158,12 @@ RESHAPE = Kind(
 )
 
 
-def ravel(x: Any, order: str = "C") -> Any:
+def ravel(x: ArrayLike, order: str = "C") -> Tensor:
     """The elements of ``x`` as one axis; NumPy's ``ravel``."""
     return reshaped(x, (-1,), order)
 
 
-def flatten(x: Any, order: str = "C") -> Any:
+def flatten(x: ArrayLike, order: str = "C") -> Tensor:
     """The elements of ``x`` as one axis, copied; the array method ``flatten``."""
     return copy(reshape_row(x, to=(-1,), order=order))
 
@@ -166,7 +183,7 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(back)
 
 
-def transpose(x: Any, /, axes: Any = None) -> Any:
+def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> Tensor:
     """``x`` with its axes permuted, reversed if ``axes`` is None; NumPy's ``transpose``."""
     n = np.ndim(x)
     order = tuple(range(n))[::-1] if axes is None else tuple(int(a) % n if -n <= a < n else int(a) for a in axes)
@@ -181,24 +198,24 @@ TRANSPOSE = Kind(
 )
 
 
-def permute_dims(x: Any, /, axes: Any) -> Any:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> Tensor:
     """The Array API's name of ``transpose``."""
     return transpose(x, axes)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Tensor:
     """``x`` with its last two axes exchanged."""
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
     """``x`` with two axes exchanged; NumPy's ``swapaxes``."""
     order = list(range(np.ndim(x)))
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return transpose(x, order)
 
 
-def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """``x`` with axes moved to other positions; NumPy's ``moveaxis``."""
     n = np.ndim(x)
     from_, to = ([a % n for a in (v if isinstance(v, (tuple, list)) else (v,))] for v in (source, destination))
@@ -208,7 +225,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     return transpose(x, order)
 
 
-def expand_dims(x: Any, /, axis: Any = 0) -> Any:
+def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> Tensor:
     """``x`` with axes of length 1 inserted; NumPy's ``expand_dims``."""
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     shape = np.shape(x)
@@ -221,7 +238,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
     return reshaped(x, tuple(1 if k in new else next(it) for k in range(n)), "C")
 
 
-def squeeze(x: Any, /, axis: Any = None) -> Any:
+def squeeze(x: ArrayLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """``x`` without axes of length 1; NumPy's ``squeeze``."""
     shape = np.shape(x)
     n = len(shape)
@@ -236,7 +253,7 @@ broadcast_row = linear(
 )
 
 
-def broadcast_to(x: Any, /, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int], subok: bool = False) -> Tensor:
     """``x`` repeated along new and unit axes to ``shape``; NumPy's ``broadcast_to``."""
     to = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
     return link_if_shared(broadcast_row(x, to=to), x, BROADCAST, to)
@@ -245,14 +262,14 @@ def broadcast_to(x: Any, /, shape: Any, subok: bool = False) -> Any:
 BROADCAST = Kind(lambda owner, to: broadcast_row(owner, to=to), read_only)
 
 
-def broadcast_arrays(*xs: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*xs: ArrayLike, subok: bool = False) -> tuple[Tensor, ...]:
     """The arrays, each broadcast to their common shape."""
     shape = np.broadcast_shapes(*(np.shape(x) for x in xs))
     return tuple(broadcast_to(x, shape) for x in xs)
 
 
 def atleast(n: int) -> Any:
-    def call(*xs: Any) -> Any:
+    def call(*xs: ArrayLike) -> Any:
         found = []
         for x in xs:
             x = operand(x)
@@ -303,9 +320,15 @@ def shape_of(x: Any) -> tuple[int, ...]:
     return x._node.value.shape if x.__class__ is Tensor else np.shape(x)
 
 
-def concatenate(
-    arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
-) -> Any:
+def concat(
+    arrays: Iterable[ArrayLike],
+    /,
+    axis: int | None = 0,
+    out: None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> Tensor:
     """The arrays joined along an existing axis (flattened first if it is None); NumPy's ``concatenate``.
 
     Args:
@@ -332,7 +355,15 @@ def concatenate(
     return joined if dtype is None else cast(joined, dtype)
 
 
-def stack(arrays: Any, /, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def stack(
+    arrays: Iterable[ArrayLike],
+    /,
+    axis: int = 0,
+    out: None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> Tensor:
     """Arrays of one shape joined along a new axis; NumPy's ``stack``."""
     if out is not None:
         raise TypeError("stack: out= is not supported, since a Tensor never changes; use the returned Tensor")
@@ -356,34 +387,34 @@ def stack_items(value: Any) -> Any:
     return operand(value)
 
 
-def vstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(arrays: Iterable[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """Arrays joined as rows; NumPy's ``vstack``."""
-    return concatenate([atleast_2d(a) for a in arrays], 0, dtype=dtype)
+    return concat([atleast_2d(a) for a in arrays], 0, dtype=dtype)
 
 
-def hstack(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(arrays: Iterable[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """Arrays joined along the second axis (the first of vectors); NumPy's ``hstack``."""
     items = [atleast_1d(a) for a in arrays]
-    return concatenate(items, 0 if items[0].ndim == 1 else 1, dtype=dtype)
+    return concat(items, 0 if items[0].ndim == 1 else 1, dtype=dtype)
 
 
-def dstack(arrays: Any) -> Any:
+def dstack(arrays: Iterable[ArrayLike]) -> Tensor:
     """Arrays joined along the third axis; NumPy's ``dstack``."""
-    return concatenate([atleast_3d(a) for a in arrays], 2)
+    return concat([atleast_3d(a) for a in arrays], 2)
 
 
-def column_stack(arrays: Any) -> Any:
+def column_stack(arrays: Iterable[ArrayLike]) -> Tensor:
     """Vectors as the columns of a matrix; NumPy's ``column_stack``."""
     items = [operand(a) for a in arrays]
-    return concatenate([reshape(a, (-1, 1)) if np.ndim(a) < 2 else a for a in items], 1)
+    return concat([reshape(a, (-1, 1)) if np.ndim(a) < 2 else a for a in items], 1)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Tensor:
     """``values`` at the end of ``arr``; NumPy's ``append``."""
-    return concatenate([arr, values], axis)
+    return concat([arr, values], axis)
 
 
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(x: ArrayLike, indices_or_sections: int | Iterable[int], axis: int = 0) -> list[Tensor]:
     """``x`` cut along an axis, into parts as equal as can be or at the given indices; NumPy's ``array_split``."""
     n = np.shape(x)[axis]
     if isinstance(indices_or_sections, (int, np.integer)):
@@ -392,45 +423,47 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         cuts = list(np.cumsum(sizes)[:-1])
     else:
         cuts = list(indices_or_sections)
-    x = operand(x)
-    front = (slice(None),) * (axis % np.ndim(x))
-    return [x[(*front, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
+    y = operand(x)
+    y = y if isinstance(y, Tensor) else operand_copy(y)
+    front = (slice(None),) * (axis % np.ndim(y))
+    return [y[(*front, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(x: ArrayLike, indices_or_sections: int | Iterable[int], axis: int = 0) -> list[Tensor]:
     """``x`` cut along an axis into equal parts, or at the given indices; NumPy's ``split``."""
     if isinstance(indices_or_sections, (int, np.integer)) and np.shape(x)[axis] % indices_or_sections:
         raise ValueError(f"split: {np.shape(x)[axis]} elements do not make {indices_or_sections} equal parts")
     return array_split(x, indices_or_sections, axis)
 
 
-def hsplit(x: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(x: ArrayLike, indices_or_sections: int | Iterable[int]) -> list[Tensor]:
     """``x`` cut along the second axis (the first of a vector); NumPy's ``hsplit``."""
     return split(x, indices_or_sections, 0 if np.ndim(x) == 1 else 1)
 
 
-def vsplit(x: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(x: ArrayLike, indices_or_sections: int | Iterable[int]) -> list[Tensor]:
     """``x`` cut along the first axis; NumPy's ``vsplit``."""
     return split(x, indices_or_sections, 0)
 
 
-def dsplit(x: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(x: ArrayLike, indices_or_sections: int | Iterable[int]) -> list[Tensor]:
     """``x`` cut along the third axis; NumPy's ``dsplit``."""
     return split(x, indices_or_sections, 2)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of ``x`` along an axis, as a tuple."""
-    x = operand(x)
-    front = (slice(None),) * (axis % np.ndim(x))
-    return tuple(x[(*front, k)] for k in range(np.shape(x)[axis]))
+    y = operand(x)
+    y = y if isinstance(y, Tensor) else operand_copy(y)
+    front = (slice(None),) * (axis % np.ndim(y))
+    return tuple(y[(*front, k)] for k in range(np.shape(y)[axis]))
 
 
 # ------------------------------------------------------------------ reordering
 flip_row = linear(lambda x, axis: np.flip(x, axis), lambda g, shape, axis: np.flip(g, axis), name="flip")
 
 
-def flip(x: Any, /, axis: Any = None) -> Any:
+def flip(x: ArrayLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """``x`` with the order of its elements reversed along axes (all if None); NumPy's ``flip``."""
     axis = tuple(axis) if isinstance(axis, list) else axis
     return link_if_shared(flip_row(x, axis=axis), x, FLIP, axis)
@@ -442,17 +475,17 @@ FLIP = Kind(
 )
 
 
-def fliplr(x: Any) -> Any:
+def fliplr(x: ArrayLike) -> Tensor:
     """``x`` reversed along the second axis."""
     return flip(x, 1)
 
 
-def flipud(x: Any) -> Any:
+def flipud(x: ArrayLike) -> Tensor:
     """``x`` reversed along the first axis."""
     return flip(x, 0)
 
 
-def rot90(x: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """``x`` turned by 90 degrees k times in the plane of two axes; NumPy's ``rot90``."""
     a, b = axes
     k %= 4
@@ -470,7 +503,7 @@ roll_row = linear(
 )
 
 
-def roll(x: Any, /, shift: Any, axis: Any = None) -> Any:
+def roll(x: ArrayLike, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """``x`` with its elements rolled along axes (as one axis if None); NumPy's ``roll``."""
     return roll_row(x, shift=tuple(shift) if isinstance(shift, (list, np.ndarray)) else shift, axis=axis)
 
@@ -486,14 +519,15 @@ def _tile_back(g: Any, shape: tuple[int, ...], reps: tuple[int, ...]) -> Any:
 tile_row = linear(lambda x, reps: np.tile(x, reps), _tile_back, name="tile")
 
 
-def tile(x: Any, /, reps: Any) -> Any:
+def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> Tensor:
     """``x`` repeated as a whole along axes; NumPy's ``tile``."""
+    times: Any = reps
     return tile_row(
-        x, reps=tuple(int(r) for r in reps) if isinstance(reps, (tuple, list, np.ndarray)) else (int(reps),)
+        x, reps=tuple(int(r) for r in (times if isinstance(times, (tuple, list, np.ndarray)) else (times,)))
     )
 
 
-def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> Any:
+def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> Tensor:
     """``x`` with each element repeated along an axis (of the flat array if None); NumPy's ``repeat``."""
     x = operand(x)
     if axis is None:
@@ -514,7 +548,7 @@ pad_row = linear(
 )
 
 
-def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
+def pad(x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: Any) -> Tensor:
     """``x`` with a border; NumPy's ``pad`` for all modes that copy elements or put constants.
 
     Args:
@@ -534,8 +568,6 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
         y = pad_row(x, widths=widths, value=0)
         values = kwargs.get("constant_values", 0)
         if isinstance(values, Operand) or np.any(np.asarray(values)):
-            from dualtape.ops.elementwise import where
-
             inside = np.pad(np.ones(np.shape(x), bool), widths)
             if isinstance(values, Operand):
                 border = operand(values)
@@ -568,7 +600,7 @@ for _call, _keys in {
     atleast_1d: [np.atleast_1d, "atleast_1d"],
     atleast_2d: [np.atleast_2d, "atleast_2d"],
     atleast_3d: [np.atleast_3d, "atleast_3d"],
-    concatenate: [np.concatenate, "concat"],
+    concat: [np.concatenate, "concat"],
     stack: [np.stack],
     stack_items: ["stack_items"],
     vstack: [np.vstack, "vstack"],

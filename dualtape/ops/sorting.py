@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,17 +11,24 @@ from dualtape.core.tensor import operand, raw
 from dualtape.ops.indexing import as_tensor, take_along_axis
 from dualtape.ops.shaping import ravel
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
+
+__all__ = ["sort"]
+
 
 def sort(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: int | None = -1,
-    kind: Any = None,
-    order: Any = None,
+    kind: str | None = None,
+    order: None = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
-) -> Any:
+) -> Tensor:
     """``x`` sorted along an axis (the flat array if None); NumPy's ``sort``.
 
     Args:
@@ -38,7 +45,7 @@ def sort(
     x = as_tensor(operand(x))
     if axis is None:
         x, axis = ravel(x), 0
-    places = np.argsort(raw(x), axis=axis, kind=kind or "stable")
+    places = np.argsort(raw(x), axis=axis, kind=kind or "stable")  # type: ignore[arg-type]
     if descending:
         places = np.flip(places, axis)
     return take_along_axis(x, places, axis)

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core.costs import Work
-from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise, general
 from dualtape.core.lookup import register
 from dualtape.core.standin import every, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts.costs import Work
+from dualtape.facts.costs import elementwise as cost
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import reductions
 from dualtape.ops.bessel import (
@@ -68,107 +68,21 @@ from dualtape.ops.incomplete import (
 )
 from dualtape.ops.indexing import as_tensor
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
 __all__ = [
-    "airy",
-    "beta",
-    "betainc",
-    "betaincc",
-    "betaincinv",
-    "betaln",
-    "binom",
-    "boxcox",
-    "boxcox1p",
-    "cbrt",
-    "chdtr",
-    "chdtrc",
-    "cosdg",
-    "cosm1",
-    "dawsn",
-    "digamma",
-    "ellipe",
-    "ellipk",
-    "entr",
-    "erf",
-    "erfc",
-    "erfcinv",
-    "erfcx",
-    "erfi",
-    "erfinv",
-    "exp1",
-    "exp2",
-    "exp10",
-    "expi",
-    "expit",
-    "expm1",
-    "exprel",
-    "fresnel",
-    "gamma",
-    "gammainc",
-    "gammaincc",
-    "gammainccinv",
-    "gammaincinv",
-    "gammaln",
-    "gammasgn",
-    "hankel1",
-    "hankel2",
-    "huber",
-    "hyp0f1",
-    "hyp1f1",
-    "hyp2f1",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "inv_boxcox",
-    "iv",
-    "ive",
-    "j0",
-    "j1",
-    "jn",
-    "jv",
-    "k0",
-    "k0e",
-    "k1",
-    "k1e",
-    "kl_div",
-    "kv",
-    "kve",
-    "lambertw",
-    "log1p",
-    "log_expit",
-    "log_ndtr",
-    "log_softmax",
-    "loggamma",
-    "logit",
-    "logsumexp",
-    "multigammaln",
-    "ndtr",
-    "ndtri",
-    "ndtri_exp",
-    "owens_t",
-    "poch",
-    "polygamma",
-    "pseudo_huber",
-    "psi",
-    "rel_entr",
-    "rgamma",
-    "sici",
-    "sinc",
-    "sindg",
-    "softmax",
-    "softplus",
-    "spence",
-    "stdtr",
-    "tandg",
-    "wofz",
-    "wrightomega",
-    "xlog1py",
-    "xlogy",
-    "y0",
-    "y1",
-    "yv",
-    "zeta",
-]
+    "airy", "beta", "betainc", "betaincc", "betaincinv", "betaln", "binom", "boxcox", "boxcox1p", "cbrt", "chdtr",
+    "chdtrc", "cosdg", "cosm1", "dawsn", "digamma", "ellipe", "ellipk", "entr", "erf", "erfc", "erfcinv", "erfcx",
+    "erfi", "erfinv", "exp1", "exp2", "exp10", "expi", "expit", "expm1", "exprel", "fresnel", "gamma", "gammainc",
+    "gammaincc", "gammainccinv", "gammaincinv", "gammaln", "gammasgn", "hankel1", "hankel2", "huber", "hyp0f1",
+    "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "inv_boxcox", "iv", "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1",
+    "k1e", "kl_div", "kv", "kve", "lambertw", "log1p", "log_expit", "log_ndtr", "log_softmax", "loggamma", "logit",
+    "logsumexp", "multigammaln", "ndtr", "ndtri", "ndtri_exp", "owens_t", "poch", "polygamma", "pseudo_huber", "psi",
+    "rel_entr", "rgamma", "sici", "sinc", "sindg", "softmax", "softplus", "spence", "stdtr", "tandg", "wofz",
+    "wrightomega", "xlog1py", "xlogy", "y0", "y1", "yv", "zeta",
+]  # fmt: skip
+__dir__ = __all__.copy
 
 SQRT_PI = math.sqrt(math.pi)
 SQRT_2 = math.sqrt(2.0)
@@ -312,7 +226,7 @@ logit = smooth(sc.logit, lambda x: 1 / (x * (1 - x)), singular=True)
 log_expit = smooth(sc.log_expit, lambda x: sc.expit(-x))
 
 
-def softplus(x: Any, /) -> Any:
+def softplus(x: ArrayLike, /) -> Tensor:
     """log(1 + exp(x)), without overflow; SciPy's ``softplus``."""
     v: Any = as_tensor(operand(x))
     return -log_expit(-v)
@@ -344,7 +258,7 @@ zeta_row = smooth(
 )
 
 
-def zeta(x: Any, q: Any = None) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
     """The zeta functions of Riemann and (with ``q``) Hurwitz; SciPy's ``zeta``.
 
     Args:
@@ -396,7 +310,7 @@ binom = smooth(
 )
 
 
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Tensor:
     """The n-th derivative of the digamma function; SciPy's ``polygamma``.
 
     Args:
@@ -426,7 +340,7 @@ def polygamma(n: Any, x: Any) -> Any:
     return value if np.all(n) else np.where(n == 0, psi(x), value)
 
 
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: ArrayLike, d: int) -> Tensor:
     """The logarithm of the multivariate gamma function; SciPy's ``multigammaln``.
 
     Args:
@@ -549,7 +463,7 @@ def lambert_slope(w: Any) -> Any:
     return np.exp(-w) / (1 + w)
 
 
-def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
+def lambertw(z: ArrayLike, k: int = 0, tol: float = 1e-8) -> Tensor:
     """The k-th branch of Lambert's function, w exp(w) = z, complex; SciPy's ``lambertw``.
 
     Args:
@@ -583,7 +497,13 @@ sinc = elementary.sinc
 
 
 # ------------------------------------------------------------------ log-sum-exp and softmax
-def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
+def logsumexp(
+    a: ArrayLike,
+    axis: int | tuple[int, ...] | None = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+) -> Any:
     """log(sum(b exp(a))) without overflow; SciPy's ``logsumexp``.
 
     Args:
@@ -618,12 +538,12 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     return np.log(total) + shift
 
 
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis (over all elements if None), without overflow; SciPy's ``softmax``."""
-    return np.exp(log_softmax(x, axis))
+    return np.exp(log_softmax(x, axis))  # type: ignore[return-value]
 
 
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x - logsumexp(x) along an axis (over all elements if None); SciPy's ``log_softmax``."""
     x = as_tensor(operand(x))
     x = x if x.dtype.kind in "fc" else x.astype(np.float64)

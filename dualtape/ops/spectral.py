@@ -9,7 +9,7 @@ Length: all of them share the treatment of coinciding values, and their rules re
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from dualtape.core.tensor import operand, raw
 from dualtape.ops.factorisations import hermitian, unit, works
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, matrices, mH
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
 
 
 class EighResult(NamedTuple):
@@ -109,7 +114,7 @@ eigh_row = general(
 )
 
 
-def eigh(a: Any, UPLO: str = "L") -> EighResult:
+def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     """Eigenvalues and eigenvectors of Hermitian matrices; NumPy's ``linalg.eigh``.
 
     Args:
@@ -134,7 +139,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     return EighResult(*eigh_row(matrices(a, "eigh"), uplo=UPLO.upper()))
 
 
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending; NumPy's ``linalg.eigvalsh`` (see ``eigh``)."""
     return eigh(a, UPLO).eigenvalues
 
@@ -174,7 +179,7 @@ eig_row = general(
 )
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors of square matrices; NumPy's ``linalg.eig``.
 
     Args:
@@ -196,7 +201,7 @@ def eig(a: Any) -> EigResult:
     return EigResult(*eig_row(matrices(a, "eig")))
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Tensor:
     """The eigenvalues of square matrices; NumPy's ``linalg.eigvals`` (see ``eig``)."""
     return eig(a).eigenvalues
 
@@ -303,7 +308,7 @@ svd_row = general(
 )
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """The singular value decomposition; NumPy's ``linalg.svd``.
 
     Args:
@@ -326,13 +331,13 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         With m = u^H da v: ds = Re diag(m), du = u (F * (m s + s m^H)) + (1 - u u^H) da v / s and likewise for v, with
         F_ij = 1 / (s_j^2 - s_i^2) (Giles 2008, 3.2, for the singular values; the rest follows from a v = u s).
     """
-    a = matrices(a, "svd", square=False)
-    full = bool(full_matrices and compute_uv and a.shape[-1] != a.shape[-2])
-    u, s, vh = svd_row(a, full=full)
+    x = matrices(a, "svd", square=False)
+    full = bool(full_matrices and compute_uv and x.shape[-1] != x.shape[-2])
+    u, s, vh = svd_row(x, full=full)
     return SVDResult(u, s, vh) if compute_uv else s
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Tensor:
     """The singular values, descending; NumPy's ``linalg.svdvals`` (see ``svd``)."""
     return svd(x, compute_uv=False)
 
@@ -361,7 +366,7 @@ pinv_row = general(
 )
 
 
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
+def pinv(a: ArrayLike, rcond: ArrayLike | None = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
     """The Moore-Penrose pseudo-inverse; NumPy's ``linalg.pinv``.
 
     Args:
@@ -376,15 +381,15 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     Mathematics:
         G. H. Golub and V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413-432.
     """
-    a = matrices(a, "pinv", square=False)
+    x = matrices(a, "pinv", square=False)
     given = rcond if rcond is not None else rtol
     if given is None:
-        given = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
+        given = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     cut = 1e-15 if given is np._NoValue else raw(operand(given))
-    return pinv_row(a, rcond=cut)
+    return pinv_row(x, rcond=cut)
 
 
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, int, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Tensor, Tensor, int, Tensor]:
     """The least-squares solution of a x = b of smallest norm; NumPy's ``linalg.lstsq``.
 
     Args:
@@ -399,19 +404,19 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, int, Any]:
     Raises:
         LinAlgError: shapes that do not fit.
     """
-    a = matrices(a, "lstsq", square=False)
-    b = as_tensor(operand(b))
-    if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[0] != b.shape[0]:
-        raise LinAlgError(f"lstsq: a (m, n) and b (m,) or (m, k) are needed, got shapes {a.shape} and {b.shape}")
-    m, n = a.shape
-    cut = float(np.finfo(a.dtype).eps) * max(m, n) if rcond is None else rcond
-    x = pinv(a, cut) @ b
-    s = svdvals(a)
+    matrix, right = matrices(a, "lstsq", square=False), as_tensor(operand(b))
+    if matrix.ndim != 2 or right.ndim not in (1, 2) or matrix.shape[0] != right.shape[0]:
+        shapes = f"{matrix.shape} and {right.shape}"
+        raise LinAlgError(f"lstsq: a (m, n) and b (m,) or (m, k) are needed, got shapes {shapes}")
+    m, n = matrix.shape
+    cut = float(np.finfo(matrix.dtype).eps) * max(m, n) if rcond is None else rcond
+    x = pinv(matrix, cut) @ right
+    s = svdvals(matrix)
     rank = int(np.sum(raw(s) > cut * np.max(raw(s), initial=0.0)))
     if m > n and rank == n:
-        rest = a @ x - b
-        residuals = np.sum(np.real(rest * np.conj(rest)), axis=0)
-        residuals = residuals if b.ndim == 2 else residuals[None]
+        rest = matrix @ x - right
+        residuals: Any = np.sum(np.real(rest * np.conj(rest)), axis=0)
+        residuals = residuals if right.ndim == 2 else residuals[None]
     else:
         residuals = as_tensor(np.zeros(0, raw(s).dtype))
     return x, residuals, rank, s

@@ -40,7 +40,7 @@ views_slot: Any = Tensor.__dict__["_views"].__get__
 def base_of(x: Tensor) -> tuple[Tensor, Kind, Any] | None:
     """The owner a view was cut from, its kind, and the argument of the cut; None for a Tensor of its own."""
     try:
-        return base_slot(x)  # type: ignore[no-any-return]
+        return base_slot(x)
     except AttributeError:
         return None
 

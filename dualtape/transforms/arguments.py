@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.recorders import STACK
+from dualtape.core.recorders import STACK, Recorder
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, operand, tensor, wrap
+from dualtape.core.tangents import TangentRecorder, attach
+from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, new_id, operand, tensor, wrap
 from dualtape.memory.reserve import copied
 from dualtape.modes.structure import Rebuild, flatten, is_leaf, map_structure
-from dualtape.modes.tape import TapeRecorder
 from dualtape.ops.shaping import identity
 
 FLOATING = "a derivative needs floating or complex numbers: write 3.0 for 3, or convert with astype(float)"
@@ -68,7 +70,7 @@ class Sources:
         """Leaves that are all the arguments there are."""
         return cls(tuple(leaves), leaves, [ONE_LEAF[0]] * len(leaves), False)
 
-    def gather(self, values: Sequence[Any]) -> Any:
+    def gather(self, values: Iterable[Any]) -> Any:
         """One value for each leaf, in the structure of the differentiated arguments."""
         it = iter(values)
         if self.single:
@@ -113,17 +115,57 @@ def sources(name: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> S
     return Sources(tuple(passed), leaves, rebuilds, single)
 
 
+# The identity of a Tensor.
+IDENTITY = attrgetter("_node.id")
+
+
 def recorded(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Tensor]
 ) -> tuple[Any, dict[int, Any]]:
     """The result of ``f``, and the entries of its operations on ``leaves``."""
-    entries: dict[int, Any] = {leaf._node.id: None for leaf in leaves}
-    recorder = TapeRecorder(entries)
+    entries: dict[int, Any] = dict.fromkeys(map(IDENTITY, leaves))
+    recorder = Recorder(entries, True)
     recorders.push(recorder)
     try:
         return f(*args, **kwargs), entries
     finally:
         recorders.remove(recorder)
+
+
+def carrying(
+    leaves: Sequence[Tensor],
+    tangents: Sequence[Any],
+    run: Callable[[], Any],
+    outputs: Callable[[Any], Sequence[Tensor]],
+) -> tuple[Any, list[Any]]:
+    """``run()`` with tangents on the leaves; its result, and the tangent (or None) of each of the ``outputs`` of it."""
+    key = new_id()
+    for leaf, t in zip(leaves, tangents, strict=True):
+        attach(leaf._node, key, t)
+    recorder = TangentRecorder(key)
+    stack = STACK.get()
+    tapes = [(r.entries, len(r.entries)) for r in stack if r.entries is not None] if stack else ()
+    recorders.push(recorder)
+    try:
+        value, found = run(), []
+        for y in outputs(value):
+            held = y._node.tangents
+            found.append(None if held is None else held.get(key))
+        return value, found
+    finally:
+        recorders.remove(recorder)
+        for leaf in leaves:
+            (leaf._node.tangents or {}).pop(key, None)
+        for entries, before in tapes:
+            forget(key, entries, len(entries) - before)
+
+
+def forget(key: int, entries: dict[int, Any], latest: int) -> None:
+    """Let go of the tangents under ``key`` on what a tape has kept lately: they would live as long as the tape."""
+    for e in islice(reversed(entries.values()), max(latest, 0)):
+        for kept in e[0].kept(e) if e else ():
+            if kept.__class__ is Node and kept.tangents is not None:
+                kept.tangents.pop(key, None)
 
 
 def results(value: Any) -> tuple[list[Any], Rebuild]:

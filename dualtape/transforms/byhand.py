@@ -16,6 +16,8 @@ from dualtape.transforms.arguments import ensure_callable, result
 from dualtape.transforms.calls import Call, connect, likes
 from dualtape.transforms.custom import custom_gradient
 
+__all__ = ["grad_pass_through", "prevent_gradient", "record_operation"]
+
 
 def record_operation(
     op_type: str,

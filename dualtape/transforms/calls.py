@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import costs, recorders
+from dualtape.core import recorders
 from dualtape.core.calls import record
-from dualtape.core.cotangents import Cotangents, cast_back
-from dualtape.core.families import Together
+from dualtape.core.cotangents import cast_back
+from dualtape.core.edges import Together
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.standin import Standin
-from dualtape.core.sweep import sweep
-from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, raw, tensor, wrap
+from dualtape.core.sweep import Cotangents, sweep
+from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, operand, raw, tensor, wrap
+from dualtape.facts import costs
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten
 from dualtape.ops.shaping import identity
 from dualtape.transforms.arguments import recorded
@@ -69,19 +71,16 @@ class Call(Together):
         return operands
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, ids, operands = entry
         gs = g if self.outputs > 1 else [g]
-        found = self.applied(self.back or self.from_forward, entry[1][3][1], gs, self.outs, raw)
-        for _, i, _, (k, _) in entry[1:]:
-            c = found[k]
-            if c is not None:
+        found = self.applied(self.back or self.from_forward, operands, gs, self.outs, raw)
+        for k, (i, c) in enumerate(zip(ids, found, strict=True)):
+            if i and c is not None:
                 c = fitting(c, self.ins[k], f"{self.name}: gradient {k}")
                 cotangents.add(i, cast_back(c, self.ins[k].dtype))
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        given: list[Any] = [None] * len(self.ins)
-        for part, t in zip(entry[1:], tangents, strict=True):
-            given[part[3][0]] = t
-        ts = self.applied(self.forward or self.from_back, entry[1][3][1], given, self.ins, raw)
+        ts = self.applied(self.forward or self.from_back, entry[2], tangents, self.ins, raw)
         found = [
             fitting(np.zeros((), y.dtype) if t is None else t, y, f"{self.name}: tangent {k}")
             for k, (t, y) in enumerate(zip(ts, self.outs, strict=True))
@@ -320,7 +319,7 @@ class Body(Recorder):
             self.variables.setdefault(variable._node.id, (variable, variable._node))
 
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
-        if any([self.takes(a) for a in nodes]):
+        if any([self.takes(a) for a in nodes if a is not None]):
             self.inside.update([out.id for out in outs])
 
     def takes(self, node: Node) -> bool:

@@ -9,10 +9,9 @@ from typing import Any
 
 from dualtape.core import recorders
 from dualtape.core.families import nondifferentiable
-from dualtape.core.tangents import TangentRecorder, attach
-from dualtape.core.tensor import Tensor, new_id, wrap
+from dualtape.core.tensor import Tensor, wrap
 from dualtape.modes.structure import map_structure
-from dualtape.transforms.arguments import ensure_callable, recorded, results
+from dualtape.transforms.arguments import carrying, ensure_callable, recorded, results
 from dualtape.transforms.calls import (
     Body,
     Bound,
@@ -26,6 +25,8 @@ from dualtape.transforms.calls import (
     paired,
     swept,
 )
+
+__all__ = ["checkpoint", "custom_gradient", "custom_jvp", "custom_vjp", "recompute_grad", "stop_gradient"]
 
 stopped = nondifferentiable(lambda x: x, name="stop_gradient")
 
@@ -331,6 +332,9 @@ def checkpoint(f: Callable[..., Any]) -> Any:
     return Checkpoint(f)
 
 
+recompute_grad = checkpoint  # TensorFlow's name
+
+
 class Checkpoint(Bound):
     """A function made by ``checkpoint``."""
 
@@ -363,20 +367,10 @@ class Checkpoint(Bound):
 
         def forward(primals: list[Tensor], ts: list[Any], raw: bool) -> Sequence[Any]:
             mine = given.own()
-            key = new_id()
-            for x, t in zip([*mine, *foreign], ts, strict=True):
-                attach(x._node, key, loose(t))
-            recorder = TangentRecorder(key)
-            recorders.push(recorder)
-            try:
-                with as_they_were(variables):
-                    found, _ = run(mine)
-                tangents = [found[k]._node.tangents for k in carried]
-                return [t.get(key) if t else None for t in tangents]
-            finally:
-                recorders.remove(recorder)
-                for x in foreign:
-                    (x._node.tangents or {}).pop(key, None)
+            with as_they_were(variables):
+                leaves, tangents = [*mine, *foreign], [loose(t) for t in ts]
+                _, found = carrying(leaves, tangents, lambda: run(mine), lambda value: [value[0][k] for k in carried])
+                return found
 
         return rebuild(iter(connect(self.name, [*given.operands, *foreign], outs, back, forward)))
 

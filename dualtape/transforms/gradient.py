@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.cotangents import Cotangents
 from dualtape.core.standin import Standin
-from dualtape.core.sweep import sweep
+from dualtape.core.sweep import Cotangents, finished, sweep
 from dualtape.core.tensor import Tensor
-from dualtape.modes.tape import finished
 from dualtape.transforms.arguments import (
+    IDENTITY,
     Sources,
     as_tensors,
     ensure_callable,
@@ -21,6 +20,8 @@ from dualtape.transforms.arguments import (
     result,
     sources,
 )
+
+__all__ = ["grad", "value_and_grad"]
 
 
 def value_and_grad(
@@ -113,8 +114,8 @@ def gradients(
         refuse(name, f, node.value.shape, dtype)
     cotangents = Cotangents()
     cotangents[node.id] = dtype.type(1)
-    found = sweep(entries, cotangents, [leaf._node.id for leaf in leaves], True, True)
-    return value, aux, [finished(c, leaf, True) for c, leaf in zip(found, leaves, strict=True)]
+    found = sweep(entries, cotangents, list(map(IDENTITY, leaves)), True, True)
+    return value, aux, list(map(finished, found, leaves))
 
 
 def refuse(name: str, f: Any, shape: tuple[int, ...], dtype: Any) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from dualtape.batching.sweeps import chunk_size, chunks, pull_many, push_many, unit_seeds
-from dualtape.core.sweep import planned, walk
+from dualtape.core.sweep import finished, planned, walk
 from dualtape.core.tensor import Tensor, raw, tensor
 from dualtape.modes.structure import flatten
-from dualtape.modes.tape import finished
 from dualtape.transforms.arguments import Sources, ensure_callable, named, recorded, results, sources
 from dualtape.transforms.gradient import grad
 from dualtape.transforms.products import linearized
+
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 Numbers = int | Sequence[int]
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.cotangents import Cotangents, seed
-from dualtape.core.sweep import planned, sweep, walk
-from dualtape.core.tangents import TangentRecorder, attach, tangent_like
-from dualtape.core.tensor import Node, Tensor, constant, new_id, operand, raw, tensor
+from dualtape.core.cotangents import seed
+from dualtape.core.sweep import Cotangents, finished, planned, sweep, walk
+from dualtape.core.tensor import Tensor, operand, raw, tensor
+from dualtape.modes.accumulator import tangent_like
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, match_structure
-from dualtape.modes.tape import finished
-from dualtape.transforms.arguments import Sources, ensure_callable, recorded, results, sources
+from dualtape.transforms.arguments import IDENTITY, Sources, carrying, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients
+
+__all__ = ["hvp", "jvp", "linearize", "vjp"]
 
 
 def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
@@ -25,43 +26,6 @@ def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"{name}: {what} is a tuple, one entry for each argument of f; got {type(value).__name__}")
     return tuple(value)
-
-
-def carrying(
-    leaves: Sequence[Tensor],
-    tangents: Sequence[Any],
-    run: Callable[[], Any],
-    outputs: Callable[[Any], Sequence[Tensor]],
-) -> tuple[Any, list[Any]]:
-    """``run()`` with tangents on the leaves; its result, and the tangent (or None) of each of the ``outputs`` of it."""
-    key = new_id()
-    for leaf, t in zip(leaves, tangents, strict=True):
-        attach(leaf._node, key, t)
-    recorder = TangentRecorder(key)
-    tapes = [(r.entries, len(r.entries)) for r in recorders.live() if r.entries is not None]
-    recorders.push(recorder)
-    try:
-        value = run()
-        return value, [moved(y, key) for y in outputs(value)]
-    finally:
-        recorders.remove(recorder)
-        for entries, before in tapes:
-            forget(key, entries, len(entries) - before)
-
-
-def forget(key: int, entries: dict[int, Any], latest: int) -> None:
-    """Let go of the tangents under ``key`` on what a tape has kept lately: they would live as long as the tape."""
-    for e in islice(reversed(entries.values()), max(latest, 0)):
-        if e:
-            for kept in e[0].kept(e):
-                if kept.__class__ is Node and kept.tangents is not None:
-                    kept.tangents.pop(key, None)
-
-
-def moved(y: Tensor, key: int) -> Any:
-    """The tangent of a result, or None."""
-    tangents = y._node.tangents
-    return None if tangents is None else tangents.get(key)
 
 
 def pushed(f: Callable[..., Any], args: tuple[Any, ...], leaves: list[Tensor], tangents: list[Any]) -> Any:
@@ -93,14 +57,14 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
     ensure_callable("jvp", f)
     given, directions = directed("jvp", primals, tangents)
     out, found, rebuild = pushed(f, given.args, given.leaves, directions)
-    return rebuild(iter(out)), rebuild(iter([finished(t, y, True) for t, y in zip(found, out, strict=True)]))
+    return rebuild(iter(out)), rebuild(map(finished, found, out))
 
 
 def directed(name: str, primals: Any, tangents: Any) -> tuple[Sources, list[Any]]:
     """Primals as Tensors, tangents checked against them."""
-    args = tuple_of(name, "primals", primals)
+    args = primals if primals.__class__ is tuple else tuple_of(name, "primals", primals)
     given = sources(name, args, range(len(args)))
-    ts = tuple_of(name, "tangents", tangents)
+    ts = tangents if tangents.__class__ is tuple else tuple_of(name, "tangents", tangents)
     if len(ts) != len(args):
         raise ValueError(f"{name}: {len(args)} primals and {len(ts)} tangents")
     return given, directions(name, given, ts)
@@ -146,7 +110,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     ensure_callable("vjp", f)
     given = sources("vjp", primals, range(len(primals)))
     (out, rebuild), entries = recorded(lambda *args: results(f(*args)), given.args, {}, given.leaves)
-    ids = [leaf._node.id for leaf in given.leaves]
+    ids = list(map(IDENTITY, given.leaves))
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         cs = match_structure(rebuild(iter(out)), cotangent, len(out))
@@ -162,7 +126,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
             cotangents.add(y._node.id, c if recorders.live() else raw(c))
         cotangents.owned.clear()
         found = sweep(entries, cotangents, ids, False, True)
-        g = given.gather([finished(c, leaf, True) for c, leaf in zip(found, given.leaves, strict=True)])
+        g = given.gather(map(finished, found, given.leaves))
         return g  # type: ignore[no-any-return]
 
     return rebuild(iter(out)), pullback
@@ -245,7 +209,7 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
         raise ValueError(f'hvp: order is "fr", "rf", "rr" or "ff" (outer mode first), not {order!r}')
     single = not isinstance(primals, tuple)
     xs: tuple[Any, ...] = (primals,) if single else primals
-    vs: tuple[Any, ...] = (tangents,) if single else tuple_of("hvp", "tangents", tangents)
+    vs: Any = (tangents,) if single else tangents
     every = tuple(range(len(xs)))
     if order == "ff":
         product = forward_over_forward(f, xs, vs)
@@ -255,7 +219,7 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
         # The leaves are nobody else's, so the tape inside may watch the very nodes that carry the tangents.
         run = partial(gradients, "hvp", f, given, {})
         (_, _, slopes), found = carrying(given.leaves, moves, run, lambda value: value[2])
-        product = given.gather([finished(t, g, True) for t, g in zip(found, slopes, strict=True)])
+        product = given.gather(map(finished, found, slopes))
     else:
 
         def slope(*args: Any) -> Any:

@@ -12,9 +12,12 @@ from dualtape.batching.level import Level
 from dualtape.batching.physical import is_batched
 from dualtape.core import recorders
 from dualtape.core.standin import Refused
-from dualtape.core.tensor import Tensor, constant, operand, tensor
+from dualtape.core.tensor import Tensor, operand, tensor
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, is_leaf
 from dualtape.transforms.arguments import ensure_callable, named, result
+
+__all__ = ["vmap"]
 
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, explain: bool = False) -> Callable[..., Any]:

@@ -1,0 +1,1 @@
+"""Accuracy against the step of differences: what only this experiment needs."""

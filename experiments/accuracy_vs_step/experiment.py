@@ -1,0 +1,385 @@
+"""E06: the error of differences and of the complex step against the step, beside modes that have no step at all.
+
+Differences have a best step and lose half or a third of the digits even there. The complex step is automatic
+differentiation to within h^2: with h small enough it is as accurate, as long as the function is analytic and all it
+calls takes complex numbers. It fails for abs, conj and comparisons of real parts, of which abs is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import dualtape as dt
+
+from ..harness.config import Config
+from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
+from ..harness.user_function import UserFunction
+from ..shared import adbench_data, gmm, measure
+from ..shared.measure import EPS
+from ..shared.problems import LONG
+
+SPEC = Spec(
+    id="E06",
+    name="accuracy_vs_step",
+    title="differences, complex step and dualtape",
+    claims=(
+        Claim(
+            "differences",
+            "Forward and central differences err by h and h^2 for large steps and by eps/h for small ones: at best by "
+            "about eps^(1/2) and eps^(2/3).",
+            "Taylor's formula and rounding, counted",
+            "D",
+        ),
+        Claim(
+            "complex-step",
+            "Im f(x + ih)/h takes no difference, and so loses no digits however small h is.",
+            "Squire & Trapp, SIAM Review 40(1), 1998, abstract",
+            "R",
+        ),
+        Claim(
+            "logistic-map",
+            "The iterated logistic map, differentiated in closed form and through its recurrence.",
+            "Baydin et al., JMLR 18(153), 2018, table of l_n (after lecture notes that restate it)",
+            "R",
+        ),
+    ),
+)
+
+COLUMNS = (
+    Column("kind", "step: one step; best: one method; points: many points; bin: of a histogram; gradient; failure"),
+    Column("function", "A, A' (by recurrence), B, C (mixture gradient), abs, or the user's"),
+    Column("method", "forward, central, complex, ad_forward, ad_reverse"),
+    Column("h", "the step; of the best one where there are several"),
+    Column("derivative", "what the method says"),
+    Column("error", "distance from the reference, relative to it"),
+    Column("ulps", "distance from the reference in units in its last place"),
+    Column("disagreement", "distance of the two modes, relative to the reference"),
+    Column("gap", "largest distance from the benchmark's expected gradient (C)"),
+    Column("scaled_median", "over the points: error over eps times the sum of absolute path products"),
+    Column("scaled_p95", "95th percentile of it"),
+    Column("scaled_max", "largest of it"),
+    Column("scaled_modes", "largest distance of the two modes, in the same unit"),
+    Column("bin", "lower edge of the bin, of the scaled error"),
+    Column("count", "points, all or in the bin"),
+)
+
+SMALLEST, LARGEST = -20, 0  # decimal logarithms of the steps
+TINY_STEPS = (1e-100, 1e-200, 1e-300)  # for the complex step only
+TINY = 1e-200
+BIN, BINS = 0.25, 24
+REAL_STEPS = ("forward", "central")
+MODES = ("ad_forward", "ad_reverse")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of one number at a point, with the best that is known of its derivative there."""
+
+    name: str
+    formula: str
+    f: Callable[[Any], Any]
+    x: float
+    reference: Any  # f'(x) with more than double precision, if there is a way to it
+    source: str  # of the reference
+    largest: float = 1.0  # step
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The functions.
+
+
+def closed(x: Any) -> Any:
+    """The fourth iterate of the logistic map, multiplied out."""
+    return 64 * x * (1 - x) * (1 - 2 * x) ** 2 * (1 - 8 * x + 8 * x * x) ** 2
+
+
+def iterated(x: Any) -> Any:
+    """The same by the recurrence l -> 4 l (1 - l)."""
+    for _ in range(3):
+        x = 4 * x * (1 - x)
+    return x
+
+
+def waves(x: Any) -> Any:
+    return np.exp(x) / np.sqrt(np.sin(x) ** 3 + np.cos(x) ** 3)
+
+
+def _factors(x: Any) -> tuple[Any, Any, Any]:
+    return x * (1 - x), 1 - 2 * x, 1 - 8 * x + 8 * x * x
+
+
+def closed_derivative(x: Any) -> Any:
+    """By hand, in extended precision."""
+    x = LONG(1) * x
+    p, q, r = _factors(x)
+    return 64 * (q * q * q * r * r - 4 * p * q * r * r + 2 * p * q * q * r * (16 * x - 8))
+
+
+def closed_scale(x: Any) -> Any:
+    """The absolute values of the products along all paths of `closed`, added up."""
+    x = np.abs(LONG(1) * x)
+    p, q, r = (np.abs(factor) for factor in _factors(x))
+    return 64 * ((np.abs(1 - x) + x) * q * q * r * r + 4 * p * q * r * r + 2 * p * q * q * r * (8 + 16 * x))
+
+
+def waves_derivative(x: Any) -> Any:
+    x = LONG(1) * x
+    s, c = np.sin(x), np.cos(x)
+    cubes = s**3 + c**3
+    return np.exp(x) / np.sqrt(cubes) * (1 - 3 * s * c * (s - c) / (2 * cubes))
+
+
+BY_HAND, BY_MPMATH, BY_FORWARD_MODE = "closed form in extended precision", "mpmath, 50 digits", "dualtape, forward mode"
+LOGISTIC_AT, WAVES_AT = 0.2, 1.5
+CURVES = (
+    Curve("A", "64x(1-x)(1-2x)²(1-8x+8x²)²", closed, LOGISTIC_AT, closed_derivative(LOGISTIC_AT), BY_HAND),
+    Curve("A'", "4l(1-l), three times", iterated, LOGISTIC_AT, closed_derivative(LOGISTIC_AT), BY_HAND),
+    # The domain ends at 2.36, and long before it the series that the slopes rely on do.
+    Curve("B", "eˣ / √(sin³x + cos³x)", waves, WAVES_AT, waves_derivative(WAVES_AT), BY_HAND, largest=0.1),
+)
+
+
+def _users_curve(user: UserFunction) -> Curve:
+    """The user's function, with mpmath's derivative as reference if it takes mpmath's numbers, else forward mode's."""
+    reference, source = _mpmath_derivative(user.f, user.x), BY_MPMATH
+    if reference is None:
+        reference, source = LONG(float(dt.jvp(user.f, (user.x,), (1.0,))[1])), BY_FORWARD_MODE
+    return Curve(user.name, user.name, user.f, user.x, reference, source)
+
+
+def _mpmath_derivative(f: Callable[[Any], Any], x: float) -> Any:
+    """f'(x) by mpmath in extended precision; None if mpmath is not there or f cannot do with its numbers."""
+    try:
+        from mpmath import diff, mp, mpf  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    with mp.workdps(50):
+        try:
+            if not isinstance(f(mpf(x)), mpf):  # plain floats came in on the way: not 50 digits
+                return None
+            found = diff(f, mpf(x))
+            return LONG(mp.nstr(found, 30))
+        except Exception:  # whatever a function does that was not written for such numbers
+            return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Quotients and modes.
+
+
+def _quotient(f: Callable[[Any], Any], x: float, h: float, method: str) -> float:
+    """The derivative by a step, as textbooks have it; NaN where f fails or leaves the real numbers."""
+    at = np.float64(x)
+    try:
+        with np.errstate(all="ignore"):
+            if method == "forward":
+                found = (f(at + h) - f(at)) / h
+            elif method == "central":
+                found = (f(at + h) - f(at - h)) / (2 * h)
+            else:
+                found = np.imag(f(np.complex128(complex(x, h)))) / h
+        return float(found)
+    except Exception:  # outside its domain, or not made for complex numbers
+        return float("nan")
+
+
+NOTICED = 1e-11  # of x: the smallest step of a difference that may be called its best
+
+
+def by_mode(f: Callable[[Any], Any], x: Any, mode: str) -> Any:
+    """The derivative of an elementwise f at one or many points."""
+    if mode == "ad_forward":
+        return np.asarray(dt.jvp(f, (x,), (np.ones_like(x),))[1])[()]
+    return np.asarray(dt.grad(lambda y: np.sum(f(y)))(x))[()]
+
+
+def _relative(value: float, reference: Any) -> float:
+    """Distance relative to the reference; absolute if that is zero."""
+    return float(abs(LONG(value) - reference) / (abs(reference) or LONG(1)))
+
+
+def _judged(curve: Curve, derivative: float) -> Row:
+    """A derivative and its distances from the reference."""
+    error, ulps = _relative(derivative, curve.reference), measure.ulps(derivative, curve.reference)
+    return {"derivative": derivative, "error": error, "ulps": ulps}
+
+
+def _curve_rows(curve: Curve, per_decade: int) -> Iterator[Row]:
+    """All steps of all methods, then one row a method: the modes, and the others at the step that does best."""
+    logs = np.arange(SMALLEST * per_decade, LARGEST * per_decade + 1) / per_decade
+    steps = [float(h) for h in 10.0**logs if h <= curve.largest * (1 + EPS)]
+    best = []
+    for method in (*REAL_STEPS, "complex"):
+        rows: list[Row] = []
+        for h in (*TINY_STEPS, *steps) if method == "complex" else steps:
+            derivative = _quotient(curve.f, curve.x, h, method)
+            if np.isfinite(derivative):
+                rows.append({"kind": "step", "method": method, "h": h} | _judged(curve, derivative))
+        yield from rows
+        # A step that x + h hardly notices gives zero or noise: it happens to be right where the truth is zero.
+        seen = [row for row in rows if method == "complex" or row["h"] >= NOTICED * max(1.0, abs(curve.x))]
+        if rows:
+            best.append(min(seen or rows, key=lambda row: row["error"]))
+    derivatives = {mode: float(by_mode(curve.f, np.float64(curve.x), mode)) for mode in MODES}
+    gap = _relative(derivatives["ad_forward"], LONG(derivatives["ad_reverse"]))
+    for mode, derivative in derivatives.items():
+        best.append({"method": mode, "disagreement": gap} | _judged(curve, derivative))
+    yield from (row | {"kind": "best"} for row in best)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Many points, a whole gradient, and a failure.
+
+
+def _points_rows(count: int, rng: Any) -> Iterator[Row]:
+    """Scaled errors at random points: percentiles and a histogram."""
+    xs = rng.uniform(size=count)
+    reference, unit = closed_derivative(xs), EPS * closed_scale(xs)
+    found = {mode: by_mode(closed, xs, mode) for mode in MODES}
+    found["complex"] = closed(xs + 1j * TINY).imag / TINY
+    between = float(np.max(np.abs(found["ad_forward"] - found["ad_reverse"]) / unit))
+    for method, derivatives in found.items():
+        scaled = np.asarray(np.abs(derivatives - reference) / unit, dtype=np.float64)
+        yield {
+            "kind": "points",
+            "method": method,
+            "scaled_median": np.median(scaled),
+            "scaled_p95": np.quantile(scaled, 0.95),
+            "scaled_max": np.max(scaled),
+            "scaled_modes": between,
+            "count": count,
+        }
+        counts, edges = np.histogram(np.minimum(scaled, BIN * (BINS - 0.5)), bins=BINS, range=(0, BIN * BINS))
+        for edge, inside in zip(edges, counts, strict=False):
+            yield {"kind": "bin", "method": method, "bin": edge, "count": int(inside)}
+
+
+def _gradient_rows() -> Iterator[Row]:
+    """The gradient of the benchmark's smallest mixture, against what the benchmark expects."""
+    mixture = gmm.load("gmm/test.txt")
+    f, x, known = gmm.objective(mixture), mixture.parameters, adbench_data.expected("gmm/test.txt")
+    assert known is not None
+    _, push = dt.linearize(f, x)
+    gradients = {
+        "ad_forward": [float(push(direction)) for direction in np.eye(x.size)],
+        "ad_reverse": np.asarray(dt.grad(f)(x)),
+        "complex": [measure.complex_step(f, x, i, TINY) for i in range(x.size)],
+    }
+    for method, gradient in gradients.items():
+        gap = np.max(np.abs(np.asarray(gradient) - np.array(known["gradient"])))
+        yield {"kind": "gradient", "method": method, "gap": gap, "count": x.size}
+
+
+def _failure_rows() -> Iterator[Row]:
+    """|x| at -1: the modulus is not analytic, and the complex step says 0."""
+    for method in ("complex", *MODES):
+        if method == "complex":
+            derivative = _quotient(np.abs, -1.0, TINY, method)
+        else:
+            derivative = float(by_mode(np.abs, np.float64(-1.0), method))
+        yield {"kind": "failure", "method": method, "derivative": derivative, "error": abs(derivative + 1)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bars.
+
+
+def _step_bars(name: str, prefix: str) -> list[Bar]:
+    """Slopes of the error in h where it is truncation and where it is rounding, and the best that can be had."""
+
+    def of(method: str, least: float, most: float) -> str:
+        inside = f"h >= {least} and h <= {most}"
+        return f'slope(h, error, kind == "step" and function == "{name}" and method == "{method}" and {inside})'
+
+    found = []
+    for method, order, least, most in (
+        ("forward", 1, 0.99e-5, 1.01e-2),
+        ("central", 2, 0.99e-4, 0.032),
+        ("complex", 2, 0.99e-4, 0.032),
+    ):
+        found.append(Bar(f"{prefix}-order-{method}-least", of(method, least, most), ">=", order - 0.05))
+        found.append(Bar(f"{prefix}-order-{method}-most", of(method, least, most), "<=", order + 0.05))
+    for method, least, most in (("forward", 1e-10, 1e-7), ("central", 1e-13, 1e-9)):
+        best = f'min(error, kind == "step" and function == "{name}" and method == "{method}")'
+        found += [
+            Bar(f"{prefix}-rounding-{method}-least", of(method, 0.99e-14, 1.01e-10), ">=", -1.25),
+            Bar(f"{prefix}-rounding-{method}-most", of(method, 0.99e-14, 1.01e-10), "<=", -0.75),
+            Bar(f"{prefix}-best-{method}-least", best, ">=", least),
+            Bar(f"{prefix}-best-{method}-most", best, "<=", most),
+        ]
+    return found
+
+
+def _bars() -> list[Bar]:
+    best = 'kind == "best" and (method == "ad_forward" or method == "ad_reverse")'
+    points = 'kind == "points" and method != "complex"'
+    tiny = f'max(ulps, kind == "step" and method == "complex" and h == {TINY})'
+    return [
+        *_step_bars("A", "a"),
+        *_step_bars("B", "b"),
+        Bar("modes-ulps", f"max(ulps, {best})", "<=", 8),
+        Bar("complex-step-ulps", tiny, "<=", 8),
+        Bar("scaled-p95", f"max(scaled_p95, {points})", "<=", 4),
+        Bar("scaled-modes", f"max(scaled_modes, {points})", "<=", 16),
+        Bar("mixture-gradient", 'max(gap, kind == "gradient")', "<=", 1e-14),
+        Bar("abs-by-modes", 'max(error, kind == "failure" and method != "complex")', "==", 0),
+        Bar("abs-by-complex-step", 'only(derivative, kind == "failure" and method == "complex")', "==", 0),
+    ]
+
+
+def _users_bars(curve: Curve) -> list[Bar]:
+    """What may be asked of any function: the modes agree, differences come near them, and so does mpmath."""
+    modes = 'kind == "best" and (method == "ad_forward" or method == "ad_reverse")'
+    bars = [
+        Bar("modes-agree", f"max(disagreement, {modes})", "<=", 1e-12),
+        Bar("differences-confirm", 'only(error, kind == "best" and method == "central")', "<=", 1e-5),
+    ]
+    if curve.source == BY_MPMATH:
+        bars.append(Bar("mpmath-confirms", f"max(error, {modes})", "<=", 1e-10))
+    return bars
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _report(curves: tuple[Curve, ...], rows: list[Row]) -> str:
+    """The methods side by side, each at its best, as a Markdown table a function."""
+    lines = []
+    for curve in curves:
+        called = curve.name if curve.formula == curve.name else f"{curve.name} = {curve.formula}"
+        lines += [f"{called} at x = {curve.x!r}", "", f"Reference: {float(curve.reference)!r} ({curve.source}).", ""]
+        lines += ["| method | step | derivative | relative error |", "| --- | --- | --- | --- |"]
+        mine = {row["method"]: row for row in rows if row["kind"] == "best" and row["function"] == curve.name}
+        for method in (*REAL_STEPS, "complex", *MODES):
+            if method not in mine:
+                lines.append(f"| {method} | | not available: the function does not take it | |")
+                continue
+            row = mine[method]
+            step = f"{row['h']:.1e}" if "h" in row else ""
+            lines.append(f"| {method} | {step} | {row['derivative']!r} | {row['error']:.1e} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def run(config: Config) -> Result:
+    curves = CURVES if config.function is None else (_users_curve(config.function),)
+    rows: list[Row] = []
+    for curve in config.track(curves, SPEC.name):
+        rows += [{"function": curve.name} | row for row in _curve_rows(curve, 4 if config.quick else 8)]
+    settings: dict[str, Any] = {"references": {curve.name: curve.source for curve in curves}}
+    if config.function is None:
+        rows += [{"function": "A"} | row for row in _points_rows(200 if config.quick else 1000, config.rng(SPEC.name))]
+        rows += [{"function": "C"} | row for row in _gradient_rows()]
+        rows += [{"function": "abs"} | row for row in _failure_rows()]
+        bars = _bars()
+    else:
+        bars = _users_bars(curves[0])
+        settings |= {"function": curves[0].name, "at": curves[0].x}
+
+    files = {"table.md": _report(curves, rows)}
+    drawn = ([curve for curve in curves if curve.name != "A'"],)
+    return Result(COLUMNS, rows, bars, settings=settings, files=files, drawn=drawn)

@@ -1,0 +1,1 @@
+"""The problems of ADBench: what only this experiment needs."""

@@ -1,0 +1,23 @@
+"""The experiments by name, each with the module that measures and the one that draws: a new one is a new line here."""
+
+from __future__ import annotations
+
+from .harness.catalogue import Catalogue, Entry, Together
+
+MODES = "experiments.shared.mode_figure"
+CATALOGUE = Catalogue(
+    {
+        "trace_table": Entry("experiments.trace_table.experiment", "experiments.trace_table.figure"),
+        "many_to_one": Entry("experiments.mode_cost.many_to_one", MODES),
+        "one_to_many": Entry("experiments.mode_cost.one_to_many", MODES),
+        "crossover": Entry("experiments.crossover.experiment", "experiments.crossover.figure"),
+        "accuracy_vs_step": Entry(
+            "experiments.accuracy_vs_step.experiment", "experiments.accuracy_vs_step.figure", takes_function=True
+        ),
+        "helmholtz": Entry("experiments.helmholtz", MODES),
+        "hvp": Entry("experiments.hvp.experiment", "experiments.hvp.figure"),
+        "nesting": Entry("experiments.nesting.experiment", "experiments.nesting.figure"),
+        "adbench": Entry("experiments.adbench.experiment", "experiments.adbench.figure"),
+    },
+    (Together("mode_cost", ("many_to_one", "one_to_many"), "experiments.mode_cost.figure"),),
+)

@@ -1,0 +1,1 @@
+"""Dense Jacobians, by forward or reverse mode: what only this experiment needs."""

@@ -1,0 +1,1 @@
+"""What runs, judges, times, stores and draws any experiment: nothing that knows of a particular one may enter."""

@@ -1,0 +1,186 @@
+"""Runs experiments: judges their bars, writes their files, and says what came out."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from . import bars, environment, store
+from .catalogue import Catalogue, Entry
+from .clock import set_aside
+from .config import Config
+from .console import EXTRA_HINT, Console
+from .spec import Result, Spec, as_dicts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run of one experiment ended; `document` is None if it broke down."""
+
+    name: str
+    document: dict[str, Any] | None
+    error: str = ""
+
+
+def have_matplotlib() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def _draw(module: str, arguments: Sequence[Any], stem: Path) -> None:
+    """`stem`.svg and `stem`.png, by the function `figure` of a module."""
+    drawing = import_module(module).figure(*arguments)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+    drawing.savefig(stem.with_suffix(".png"))
+
+
+def _figure(entry: Entry, result: Result, folder: Path) -> str | None:
+    """Draw figure.svg and figure.png; the name of the SVG, or None if there is no way to draw one."""
+    if have_matplotlib():
+        _draw(entry.draws, (result.rows, *result.drawn), folder / "figure")
+    if result.svg:
+        store.write_text(folder / "figure.svg", result.svg)
+    return "figure.svg" if (folder / "figure.svg").is_file() else None
+
+
+def run_one(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict[str, Any]:
+    """Run one experiment and write `out/name/`; the document that went into result.json."""
+    module = catalogue.load(name)
+    spec: Spec = module.SPEC
+    folder = out / name
+    for stale in ("result.json", "result.csv", "figure.svg", "figure.png"):
+        (folder / stale).unlink(missing_ok=True)  # a run that breaks down must not leave the last one's files
+    started, clock = datetime.now(UTC), time.perf_counter()
+    with set_aside():  # once for all that the experiment measures
+        result: Result = module.run(config)
+    rows = store.tidy(result.rows, result.columns)
+    checks = [bars.judge(bar, rows) for bar in result.bars]
+    for file, text in result.files.items():
+        store.write_text(folder / file, text)
+    figure = _figure(catalogue.entries[name], result, folder) if config.plot else None
+    document = {
+        "schema": store.SCHEMA,
+        "experiment": name,
+        "title": spec.title,
+        "claims": as_dicts(spec.claims),
+        "config": config.stored() | result.settings,
+        "environment": environment.record(),
+        "columns": as_dicts(result.columns),
+        "rows": rows,
+        "checks": checks,
+        "passed": bars.verdict(checks, config.assert_time),
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(time.perf_counter() - clock, 3),
+        "figure": figure,
+    }
+    store.write_json(folder / "result.json", document)
+    store.write_text(folder / "result.csv", store.to_csv(rows, result.columns))
+    return document
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def status(check: dict[str, Any], assert_time: bool) -> str:
+    """The word in the table; a timing nobody asked to judge is reported, not failed."""
+    if check["deterministic"] or assert_time:
+        return "pass" if check["passed"] else "FAIL"
+    return "met" if check["passed"] else "not met"
+
+
+def show_checks(console: Console, document: dict[str, Any]) -> None:
+    """The table of bars of one result."""
+    judged = document["config"].get("assert_time", False)
+    rows = [[c["id"], _show(c["lhs"]), f"{c['op']} {_show(c['rhs'])}", status(c, judged)] for c in document["checks"]]
+    title = f"{document['experiment']}: {document.get('title', '')}"
+    console.table(title, ["check", "found", "bar", "result"], rows)
+
+
+def run(names: Sequence[str], catalogue: Catalogue, config: Config, out: Path, console: Console) -> int:
+    """Run `names`, show what happened; the exit status of the program."""
+    if config.plot and not have_matplotlib():
+        console.say(f"no figures: matplotlib is not installed; {EXTRA_HINT}")
+    outcomes = []
+    for name in names:
+        try:
+            document = run_one(name, catalogue, config, out)
+        except Exception as error:
+            traceback.print_exc()
+            console.error(f"{name} broke down: {type(error).__name__}: {error}")
+            outcomes.append(Outcome(name, None, f"{type(error).__name__}: {error}"))
+            continue
+        show_checks(console, document)
+        console.say(f"{out / name}/  ({document['seconds']:.1f} s)")
+        outcomes.append(Outcome(name, document))
+    if config.plot and have_matplotlib():
+        _combined(outcomes, catalogue, out, console)
+    if len(outcomes) > 1:
+        _summary(console, outcomes)
+    if any(outcome.document is None for outcome in outcomes):
+        return 2
+    return 0 if all(outcome.document and outcome.document["passed"] for outcome in outcomes) else 1
+
+
+def _combined(outcomes: Sequence[Outcome], catalogue: Catalogue, out: Path, console: Console) -> None:
+    """The pictures that need several experiments."""
+    rows = {outcome.name: outcome.document["rows"] for outcome in outcomes if outcome.document}
+    for picture in catalogue.together:
+        if rows.keys() >= set(picture.of):
+            _draw(picture.draws, [rows[name] for name in picture.of], out / picture.name)
+            console.say(f"{out / picture.name}.svg  ({' and '.join(picture.of)} side by side)")
+
+
+def _summary(console: Console, outcomes: Sequence[Outcome]) -> None:
+    rows = []
+    for outcome in outcomes:
+        document = outcome.document
+        if document is None:
+            rows.append([outcome.name, "-", "-", "ERROR", outcome.error])
+            continue
+        judged = [c for c in document["checks"] if c["deterministic"] or document["config"]["assert_time"]]
+        failed = [c["id"] for c in judged if not c["passed"]]
+        rows.append(
+            [
+                outcome.name,
+                f"{len(judged) - len(failed)} of {len(judged)}",
+                f"{document['seconds']:.1f} s",
+                "pass" if document["passed"] else "FAIL",
+                ", ".join(failed),
+            ]
+        )
+    console.table("Summary", ["experiment", "bars met", "time", "result", "what failed"], rows)
+    if not any(outcome.document and outcome.document["config"]["assert_time"] for outcome in outcomes):
+        console.say("Timings are stored and drawn, not judged: they depend on the machine (--assert-time judges them).")
+
+
+def check(path: Path, console: Console) -> int:
+    """Re-evaluate the bars of a result file from the file alone; the exit status of the program."""
+    document = store.read_json(path)
+    wrong = bars.recheck(document)
+    show_checks(console, document)
+    for line in wrong:
+        console.error(line)
+    if not wrong:
+        console.say(f"{path}: all judged bars hold, and every stored value follows from the rows", style="green")
+    return 1 if wrong else 0
+
+
+def listing(catalogue: Catalogue, console: Console) -> None:
+    """The table of experiments with what they claim."""
+    rows = []
+    for name in catalogue.entries:
+        spec: Spec = catalogue.load(name).SPEC
+        for number, claim in enumerate(spec.claims):
+            head = [spec.id, name] if number == 0 else ["", ""]
+            rows.append([*head, f"{claim.statement} [{claim.mark}]", claim.source])
+    console.table("Experiments", ["id", "name", "claim", "source"], rows)

@@ -1,0 +1,1 @@
+"""Nested derivatives, and duals that confuse them: what only this experiment needs."""

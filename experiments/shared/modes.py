@@ -1,0 +1,267 @@
+"""What the mode-cost experiments share: methods, their rows and columns, and the bars both are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import dualtape as dt
+
+from ..harness import clock
+from ..harness.config import Config
+from ..harness.spec import Bar, Column, Row
+from . import measure
+from .problems import Instance, Problem
+
+SAMPLE = 32  # entries checked where there are many, and sweeps timed: the others cost the same
+TIMED_OPERATIONS = 10_000  # at most so many operations are swept inside the clock, in as many sweeps as that makes
+CHECKED_OPERATIONS = 50_000  # likewise for the sweeps that check the derivative, but two at least
+MEMORY_OPERATIONS = 3_000  # tracing the memory of longer programs takes too long
+WEIGHTINGS = ("flops", "gw", "mults")
+
+COLUMNS = (
+    Column("problem", "name of the problem"),
+    Column("n", "number of inputs (many_to_one) or outputs (one_to_many)"),
+    Column("method", "how the derivative was made"),
+    Column("sweeps", "sweeps, or pairs or single evaluations of differences, for the whole derivative"),
+    Column("evaluations", "calls of f the method made, counted"),
+    Column("operations", "operations recorded by one evaluation of f"),
+    Column("work", "arithmetic for the whole derivative", "flops"),
+    *(Column(f"{w}_ratio", f"Work(derivative) / Work(f), weighting {w}") for w in WEIGHTINGS),
+    Column("flops_per_op", "flops of f per recorded operation", "flops"),
+    Column("tape_bytes", "arrays held by all tapes alive once f is evaluated", "B"),
+    Column("entries_checked", "entries of the derivative compared with the closed form"),
+    Column("error", "Frobenius norm of the error relative to the closed form's"),
+    Column("error_to_value", "largest error relative to the larger of |f| and the largest entry"),
+    Column("scaled_error", "largest error over eps times the sum of absolute path products"),
+    Column("timed_sweeps", "sweeps inside the clock; the time is scaled to all"),
+    Column("memory", "everything Python holds more than before, once f is evaluated", "B", deterministic=False),
+    Column("f_seconds", "wall time of f", "s", deterministic=False),
+    Column("seconds", "wall time of the whole derivative", "s", deterministic=False),
+    Column("wall_ratio", "time of the derivative over time of f", deterministic=False),
+    Column("over_cheap", "time of the derivative over that of the mode that needs one sweep", deterministic=False),
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to the derivative, as the experiment that uses it sees it.
+
+    `sweeps` is for the whole derivative; `timed` performs `timed_sweeps` of them, after what `once` does once.
+    `derivative` has the entries `entries` (all if None), and `work` is a Work for the whole derivative.
+    """
+
+    name: str
+    sweeps: int
+    evaluations: int
+    work: Any
+    derivative: Any
+    timed: Callable[[], object]
+    timed_sweeps: int
+    once: Callable[[], object] | None = None
+    recording: Callable[[Any], object] | None = None  # f -> one sweep of it, to see what is held for it
+    entries: Any = None
+
+
+@dataclass(frozen=True)
+class Theory:
+    """A formula for the ratio, drawn dashed beside the rows."""
+
+    formula: Callable[[float], float]
+    label: str
+    dashes: Any = None
+
+
+def rows_of(
+    problem: Problem, n: int, instance: Instance, cost: Any, methods: list[Method], config: Config, full: float = 0.3
+) -> list[Row]:
+    """Time all methods of one instance against f, in turns, and make their rows; the first method is the cheap one.
+
+    `full` is how many seconds of timing a full run may spend.
+    """
+    calls: dict[str, Callable[[], object]] = {"f": lambda: instance.f(instance.x)}
+    calls |= {method.name: method.timed for method in methods}
+    calls |= {f"{method.name} once": method.once for method in methods if method.once is not None}
+    times = clock.interleaved(calls, config.effort(quick=0.05, full=full))
+    f_seconds, value = times["f"].least, instance.f(instance.x)
+    rows = []
+    for method in methods:
+        picked = ... if method.entries is None else method.entries
+        reference, scale = instance.derivative[picked], instance.scale[picked]
+        seconds = times[method.name].least * method.sweeps / method.timed_sweeps
+        if method.once is not None:
+            seconds += times[f"{method.name} once"].least
+        row: Row = {
+            "problem": problem.name,
+            "n": n,
+            "method": method.name,
+            "sweeps": method.sweeps,
+            "evaluations": method.evaluations,
+            "operations": cost.nodes,
+            "work": method.work.weigh("flops"),
+            "flops_per_op": cost.evaluation.weigh("flops") / cost.nodes,
+            "entries_checked": reference.size,
+            "error": measure.relative_error(method.derivative, reference),
+            "error_to_value": measure.error_to_value(method.derivative, reference, value),
+            "scaled_error": measure.scaled_error(method.derivative, reference, scale),
+            "timed_sweeps": method.timed_sweeps,
+            "f_seconds": f_seconds,
+            "seconds": seconds,
+            "wall_ratio": seconds / f_seconds,
+            "over_cheap": seconds / times[methods[0].name].least,
+        }
+        if method.recording is not None:
+            row["tape_bytes"] = measure.live_tape_bytes(method.recording, instance.f)
+            if cost.nodes <= MEMORY_OPERATIONS:
+                row["memory"] = measure.memory(method.recording, instance.f)
+        for w in WEIGHTINGS:
+            row[f"{w}_ratio"] = ratio(method.work, cost.evaluation, w)
+        rows.append(row)
+    return rows
+
+
+def ratio(work: Any, base: Any, weighting: str) -> float | None:
+    """Work over Work; None where the base has none at all (a weighting that does not see its operations)."""
+    under = base.weigh(weighting)
+    return float(work.weigh(weighting) / under) if under else None
+
+
+def unit(n: int, i: int) -> Any:
+    """The i-th direction of n."""
+    direction = np.zeros(n)
+    direction[i] = 1.0
+    return direction
+
+
+def sampled(n: int, cost: Any) -> Any:
+    """Which of n entries are checked: all, or a sample that includes both ends."""
+    return np.unique(np.linspace(0, n - 1, min(n, SAMPLE, max(2, CHECKED_OPERATIONS // cost.nodes))).astype(int))
+
+
+def timed(n: int, cost: Any, quick: bool) -> Any:
+    """Which of n entries have their sweeps timed."""
+    return np.arange(max(1, min(n, 4 if quick else SAMPLE, TIMED_OPERATIONS // cost.nodes)))
+
+
+def difference_methods(instance: Instance, cost: Any, timed_sweeps: int) -> list[Method]:
+    """Forward and central differences with their evaluations counted, not assumed.
+
+    The work is that of the evaluations; the quotients' own two operations an entry are left out.
+    """
+    entries = max(instance.x.size, 1)
+    timed = min(entries, timed_sweeps)
+    methods = []
+    for name, difference in (("fd_forward", measure.forward_difference), ("fd_central", measure.central_difference)):
+        counted = measure.Counted(instance.f)
+        derivative = difference(counted, instance.x)
+        methods.append(
+            Method(
+                name,
+                sweeps=counted.calls,
+                evaluations=counted.calls,
+                work=cost.evaluation * counted.calls,
+                derivative=derivative,
+                timed=lambda: [instance.f(instance.x) for _ in range(timed)],
+                timed_sweeps=timed,
+            )
+        )
+    return methods
+
+
+def forward_entries(f: Any, x: Any, indices: Any) -> Any:
+    """Entries of the gradient, one forward sweep each."""
+    return np.array([float(dt.jvp(f, (x,), (unit(x.size, i),))[1]) for i in indices])
+
+
+def pushed_entries(push: Any, n: int, indices: Any) -> Any:
+    """The same from a linearisation, which did the nonlinear work once for all of them."""
+    return np.array([float(push(unit(n, i))) for i in indices])
+
+
+def gradient_methods(instance: Instance, cost: Any, quick: bool) -> list[Method]:
+    """All ways to a gradient: reverse mode, forward mode sweep by sweep and linearised once, differences."""
+    f, x = instance.f, instance.x
+    n = x.size
+    clocked, checked = timed(n, cost, quick), sampled(n, cost)
+    once = cost.evaluation + cost.partials
+
+    calls = {name: measure.Counted(f) for name in ("reverse", "forward", "forward_linearised")}
+    gradient = np.asarray(dt.grad(calls["reverse"])(x))
+    by_sweeps = forward_entries(calls["forward"], x, checked)
+    _, push = dt.linearize(calls["forward_linearised"], x)
+    return [
+        Method(
+            "reverse",
+            sweeps=1,
+            evaluations=calls["reverse"].calls,
+            work=once + cost.adjoint,
+            derivative=gradient,
+            timed=lambda: dt.grad(f)(x),
+            timed_sweeps=1,
+            recording=lambda g: measure.record(g, x),
+        ),
+        Method(
+            "forward",
+            sweeps=n,
+            evaluations=calls["forward"].calls * n // checked.size,
+            work=(once + cost.tangent) * n,
+            derivative=by_sweeps,
+            entries=checked,
+            timed=lambda: forward_entries(f, x, clocked),
+            timed_sweeps=clocked.size,
+            recording=lambda g: dt.jvp(g, (x,), (unit(n, 0),)),
+        ),
+        Method(
+            "forward_linearised",
+            sweeps=n,
+            evaluations=calls["forward_linearised"].calls,
+            work=once + cost.tangent * n,
+            derivative=pushed_entries(push, n, checked),
+            entries=checked,
+            timed=lambda: pushed_entries(push, n, clocked),
+            timed_sweeps=clocked.size,
+            once=lambda: dt.linearize(f, x),
+        ),
+        *difference_methods(instance, cost, timed_sweeps=clocked.size),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bars. `cheap` is the mode that needs one sweep, `costly` the one that needs as many as there are entries.
+
+
+def bars(
+    problems: Iterable[Problem],
+    sizes: list[int],
+    cheap: str,
+    costly: str,
+    limits: dict[str, float],
+    evaluations: dict[str, str],
+) -> list[Bar]:
+    """Bars of a mode-cost experiment, a set a problem where the statement is about growth."""
+    found = [Bar(f"{cheap}-{w}", f'max({w}_ratio, method == "{cheap}")', "<=", limit) for w, limit in limits.items()]
+    for problem in problems:
+        name = problem.name
+        mine = f'problem == "{name}" and method =='
+        growth = f'slope(n, flops_ratio, {mine} "{costly}" and n >= {problem.among(sizes)[-5]})'
+        found += [
+            Bar(f"{cheap}-constant-{name}", f'spread(flops_ratio, {mine} "{cheap}" and n >= 16)', "<=", 1.25),
+            Bar(f"{costly}-slope-least-{name}", growth, ">=", 0.9),
+            Bar(f"{costly}-slope-most-{name}", growth, "<=", 1.1),
+        ]
+    for method, formula in evaluations.items():
+        found.append(
+            Bar(f"{method}-evaluations", f'max(abs(evaluations - ({formula})), method == "{method}")', "==", 0)
+        )
+    exact = 'method != "fd_forward" and method != "fd_central"'
+    found += [
+        Bar("error", f"max(error, {exact})", "<=", 1e-12),
+        Bar("scaled-error", f"max(scaled_error, {exact})", "<=", 64),
+        Bar("fd-central-error", 'max(error, method == "fd_central")', "<=", 1e-6),
+        # A forward quotient of step sqrt(eps) rounds at sqrt(eps) |f|, however small the entries of the gradient are.
+        Bar("fd-forward-error", 'max(error_to_value, method == "fd_forward")', "<=", 1e-6),
+    ]
+    return found
