@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.batching import functions as batches
-from dualtape.batching.level import Batch
+from dualtape.batching.batch import Batch
 from dualtape.core.families import general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, finite, some
