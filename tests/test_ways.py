@@ -1,4 +1,4 @@
-"""A way is straight: the calls and the files of ours that a small gradient passes through, counted by the interpreter."""
+"""A way is straight: the calls and the files of ours that a small gradient passes through, counted by Python itself."""
 
 from __future__ import annotations
 
