@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.recorders import STACK
+from dualtape.core.lookup import ASKED
+from dualtape.core.recorders import STACK, is_fact
 from dualtape.core.standin import Standin
-from dualtape.core.table import OUT, PICK, Edge, Row
-from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
+from dualtape.core.table import OUT, PICK, Edge, Row, following
+from dualtape.core.tensor import Node, Operand, Tensor, frozen, new, new_id, operand, raw, tensor, wrap
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -86,13 +87,24 @@ def of_two(row: Row, x: Node, y: Node, value: Any, params: dict[str, Any]) -> Te
     return result
 
 
-def record(row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict[str, Any]) -> None:
-    """Tell the active recorders of an operation of any number of operands and results."""
+def record(
+    row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict[str, Any], told: dict[str, Any] | None = None
+) -> None:
+    """Tell the active recorders of an operation of any number of operands and results.
+
+    ``told`` are the parameters with nodes in the place of values, if there are any.
+    """
     stack = stack_now()
     if not stack:
         return
     out = outs[0] if row.outputs == 1 else tuple(outs)
-    parts = row.parts(operands, out, params)
+    if told is None:
+        told = params
+        parts = row.parts(operands, out, params)
+    elif any([r.facts for r in stack]):
+        parts = following(row.parts(operands, out, told))
+    else:
+        parts = row.parts(operands, out, params)
     nodes = row.nodes(operands)
     entry = row.whole(parts)
     held = any([a.__class__ is ndarray for a in operands])
@@ -100,7 +112,7 @@ def record(row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict
     for r in stack:
         known = r.entries
         if known is None:
-            r.see(row, entry, nodes, operands, outs, params, stack)
+            r.see(row, entry, nodes, operands, outs, told if r.facts else params, stack)
             continue
         kept = None if entry is None else entry[0].restrict(entry, known)
         if kept is None:
@@ -122,6 +134,58 @@ def hold(kept: Any) -> Any:
     if kept.__class__ is ndarray:
         return frozen(kept)
     return tuple([hold(a) for a in kept]) if kept.__class__ is tuple else kept
+
+
+# ------------------------------------------------------------------ what carries no derivative
+STILL = Row("still", lambda x: x, kind="absent")
+ASKED["truth"] = Row("truth", lambda x: bool(x), kind="absent", outputs=0)
+ASKED["position"] = Row("position", lambda x: int(x), kind="absent", outputs=0)
+ASKED["value"] = Row("value", lambda x: x, kind="absent", outputs=0)
+
+
+def still(x: Any) -> Any:
+    """The value of ``x`` for a mask, a case or an index, without derivative: the plain one, so that rules and helpers
+    are as fast as NumPy; a Tensor, if a recorder follows ``x`` that has to know what was read (``Recorder.facts``)."""
+    if x.__class__ is not Tensor:
+        return x
+    if stack_now() and is_fact(x._node) and not isinstance(x._node.value, Standin):
+        out = Node(x._node.value)
+        absent(STILL, (x._node,), (out,), NOTHING, NOTHING)
+        return wrap(out)
+    return raw(x)
+
+
+def absent(
+    row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict[str, Any], told: dict[str, Any]
+) -> None:
+    """Tell the active recorders of an operation without derivative."""
+    stack = stack_now()
+    for r in stack:
+        if r.entries is None:
+            r.see(row, None, (), operands, outs, told if r.facts else params, stack)
+        else:
+            r.cut(row, operands, outs)
+
+
+def closed(a: Any) -> Any:
+    """A parameter without Tensors and nodes: their values, in nested tuples too."""
+    if isinstance(a, Operand):
+        return a._value()
+    if a.__class__ is Node:
+        return a.value
+    return tuple([closed(b) for b in a]) if a.__class__ is tuple else a
+
+
+def noded(a: Any) -> Any:
+    """A parameter with nodes in the place of Tensors, in nested tuples too."""
+    if isinstance(a, Operand):
+        return a._read()._node
+    return tuple([noded(b) for b in a]) if a.__class__ is tuple else a
+
+
+def holds(a: Any) -> bool:
+    """Whether there is a Tensor or node in a parameter."""
+    return a.__class__ is Tensor or a.__class__ is Node or (a.__class__ is tuple and any([holds(b) for b in a]))
 
 
 def fresh(value: Any) -> Tensor:

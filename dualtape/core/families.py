@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.calls import call_of_list, call_of_many, call_of_one, call_of_two, fresh, stack_now
+from dualtape.core.calls import absent, call_of_list, call_of_many, call_of_one, call_of_two, closed, fresh, noded
 from dualtape.core.cotangents import cast_back
 from dualtape.core.elementwise import elementwise as elementwise
 from dualtape.core.table import OPERANDS, OUT, PARAMS, Columns, Edge, Row, Rule, publish, reads
@@ -375,14 +375,13 @@ def nondifferentiable(
 
     def call(*args: Any, **params: Any) -> Any:
         operands = [a._node if a.__class__ is Tensor else a for a in map(operand, args)]
+        told = params
+        if params:
+            told = {name: noded(a) for name, a in params.items()}
+            params = {name: closed(a) for name, a in params.items()}
         result = row.kernel(*[a.value if a.__class__ is Node else a for a in operands], **params)
         outs = tuple([fresh(v) for v in (result if outputs > 1 else (result,))])
-        stack = stack_now()
-        for r in stack:
-            if r.entries is None:
-                r.see(row, None, (), operands, [out._node for out in outs], params, stack)
-            else:
-                r.cut(row, operands, [out._node for out in outs])
+        absent(row, operands, [out._node for out in outs], params, told)
         return outs if outputs > 1 else outs[0]
 
     return publish(row, call, functions, doc)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dualtape.core.cotangents import cast_back, fit, stretched
 from dualtape.core.lookup import ROWS, register
-from dualtape.core.tensor import Node, among, opened
+from dualtape.core.tensor import Node, Tensor, among, opened, tensor
 
 Rule = Callable[..., Any]
 OPERANDS = ("x", "y", "z")
@@ -118,6 +118,51 @@ class Edge:
 
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         raise NotImplementedError
+
+
+class Following(Edge):
+    """An edge that keeps parameters with nodes inside: its rules see them as they see operands."""
+
+    __slots__ = ("edge", "exact")
+
+    def __init__(self, edge: Edge) -> None:
+        super().__init__(edge.pick)
+        self.edge, self.row, self.position, self.exact = edge, edge.row, edge.position, edge.exact
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like, kept = entry
+        kept = unfolded(kept, raw)
+        self.edge.pull((self.edge, i, like, kept), lifted(g, kept), cotangents, raw)
+
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        kept = unfolded(kept, raw)
+        return self.edge.along(lifted(t, kept), like, kept, raw)
+
+
+def following(parts: list[Any]) -> list[Any]:
+    """Entries whose parameters have nodes inside. (Rules for all operands at once see to it themselves.)"""
+    return [(Following(e), *rest) if e.pick is not None else (e, *rest) for e, *rest in parts]
+
+
+def unfolded(kept: Any, raw: bool) -> Any:
+    """What a rule sees of something an entry keeps, nodes inside of parameters included."""
+    if kept.__class__ is tuple:
+        return tuple([unfolded(a, raw) for a in kept])
+    if kept.__class__ is dict:
+        return {name: unfolded(a, raw) for name, a in kept.items()}
+    return opened(kept, raw)
+
+
+def lifted(t: Any, kept: Any) -> Any:
+    """A cotangent or tangent as a Tensor, if there is one in what a rule sees beside it."""
+    return t if t.__class__ is Tensor or not any_tensor(kept) else tensor(t)
+
+
+def any_tensor(kept: Any) -> bool:
+    """Whether there is a Tensor in nested tuples and dictionaries."""
+    if kept.__class__ is dict:
+        kept = tuple(kept.values())
+    return any([any_tensor(a) for a in kept]) if kept.__class__ is tuple else kept.__class__ is Tensor
 
 
 def flat(kept: Any) -> Iterator[Any]:
