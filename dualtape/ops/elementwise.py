@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.calls import fresh
+from dualtape.core.calls import NOTHING, fresh, of_one, record, still
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
-from dualtape.core.cotangents import unbroadcast
+from dualtape.core.cotangents import fitted
 from dualtape.core.families import elementwise, general, linear
-from dualtape.core.lookup import register
-from dualtape.core.standin import Standin, some
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.lookup import TABLE, register
+from dualtape.core.standin import some
+from dualtape.core.table import Edge, Row, publish
+from dualtape.core.tensor import Node, Operand, Tensor, opened, operand, raw, wrap
 
 LN2 = math.log(2.0)
 LN10 = math.log(10.0)
@@ -88,7 +89,7 @@ def slope_of_power(x: Any, y: Any) -> Any:
     """d/dx x**y = y x**(y-1); where y is 0 the power is constant, at x = 0 too."""
     if y.__class__ in (float, int):
         return y * x ** (y - 1) if y != 0 else np.zeros_like(raw(x))[()]
-    constant = raw(y) == 0
+    constant = still(y) == 0
     if not some(constant):
         return y * x ** (y - 1)
     # Where the power is constant, x is replaced as well: 0 * inf is not 0.
@@ -102,11 +103,11 @@ def growth_of_power(x: Any, y: Any, out: Any) -> Any:
         if x > 0:
             return out * math.log(x)
         x = np.asarray(x, raw(out).dtype)[()]
-    base = raw(x)
+    base = still(x)
     if np.iscomplexobj(base):
         zero = base == 0
     else:
-        zero = (base == 0) & (np.real(raw(y)) > 0)
+        zero = (base == 0) & (np.real(still(y)) > 0)
     if some(zero):
         return out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
     return out * np.log(x)
@@ -157,15 +158,16 @@ logaddexp = elementwise(
 )
 logaddexp2 = elementwise(
     np.logaddexp2,
-    lambda x, out: np.exp2(np.where(raw(x) == raw(out), 0.0 * x, x - out)),
-    lambda y, out: np.exp2(np.where(raw(y) == raw(out), 0.0 * y, y - out)),
+    lambda x, out: np.exp2(np.where(still(x) == still(out), 0.0 * x, x - out)),
+    lambda y, out: np.exp2(np.where(still(y) == still(out), 0.0 * y, y - out)),
     work=cost(2, adds=3, nonlinear=2),
 )
 
 
 def share(x: Any, out: Any) -> Any:
     """exp(x - out), which is 1 where both are the same infinity."""
-    same = np.isinf(raw(x)) & (raw(x) == raw(out))
+    value = still(x)
+    same = np.isinf(value) & (value == still(out))
     return np.where(same, 1.0, np.exp(np.where(same, 0.0, x - out))) if some(same) else np.exp(x - out)
 
 
@@ -194,7 +196,7 @@ rad2deg = elementwise(np.rad2deg, 180 / math.pi, functions=[np.degrees], work=co
 
 def sinc_slope(x: Any, out: Any) -> Any:
     """d/dx sin(pi x)/(pi x) = (cos(pi x) - sinc x)/x; its Taylor series near 0, which keeps every order."""
-    small = np.abs(raw(x)) < 0.03
+    small = np.abs(still(x)) < 0.03
     if not some(small):
         return (np.cos(math.pi * x) - out) / x
     near = sinc_series(np.where(small, x, 0.0))
@@ -218,7 +220,7 @@ sinc = elementwise(np.sinc, sinc_slope, work=DOUBLE)
 def over_square(a: Any, x: Any, y: Any) -> Any:
     """a / (x^2 + y^2), which is 0 at the origin."""
     r = x * x + y * y
-    zero = raw(r) == 0
+    zero = still(r) == 0
     return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if some(zero) else a / r
 
 
@@ -233,7 +235,7 @@ arctan2 = elementwise(
 
 def direction(x: Any, out: Any) -> Any:
     """x / out, which is 0 where out is 0: the minimum-norm subgradient of a norm."""
-    zero = raw(out) == 0
+    zero = still(out) == 0
     return np.where(zero, 0.0, x) / np.where(zero, 1.0, out) if some(zero) else x / out
 
 
@@ -267,8 +269,8 @@ sign = elementwise(np.sign, 0, work=cost(1, adds=1))
 
 def same_sign(x: Any, y: Any) -> Any:
     """1 where x and y have one sign, -1 where not, 0 where x is 0."""
-    x = raw(x)
-    return np.copysign(np.sign(x), np.sign(x) * np.copysign(1, raw(y))).astype(x.dtype)
+    x = still(x)
+    return np.copysign(np.sign(x), np.sign(x) * np.copysign(1, still(y))).astype(x.dtype)
 
 
 copysign = elementwise(np.copysign, lambda x, y: same_sign(x, y), 0, work=CHOICE)
@@ -276,7 +278,7 @@ copysign = elementwise(np.copysign, lambda x, y: same_sign(x, y), 0, work=CHOICE
 
 def greater(x: Any, y: Any) -> Any:
     """1 where x > y, 1/2 at a tie, else 0; NaN follows itself."""
-    x, y = raw(x), raw(y)
+    x, y = still(x), still(y)
     share = np.where(x == y, 0.5, (x > y) | np.isnan(x))
     return share.astype(np.result_type(x, y))[()]
 
@@ -284,8 +286,8 @@ def greater(x: Any, y: Any) -> Any:
 maximum = elementwise(np.maximum, lambda x, y: greater(x, y), lambda x, y: greater(y, x), chooses=True, work=CHOICE)
 minimum = elementwise(
     np.minimum,
-    lambda x, y: greater(-raw(x), -raw(y)),
-    lambda x, y: greater(-raw(y), -raw(x)),
+    lambda x, y: greater(-still(x), -still(y)),
+    lambda x, y: greater(-still(y), -still(x)),
     chooses=True,
     work=CHOICE,
 )
@@ -293,7 +295,7 @@ minimum = elementwise(
 
 def greater_number(x: Any, y: Any) -> Any:
     """``greater`` where a number beats NaN."""
-    x, y = raw(x), raw(y)
+    x, y = still(x), still(y)
     share = np.where(x == y, 0.5, (x > y) | np.isnan(y))
     return share.astype(np.result_type(x, y))[()]
 
@@ -303,20 +305,20 @@ fmax = elementwise(
 )
 fmin = elementwise(
     np.fmin,
-    lambda x, y: greater_number(-raw(x), -raw(y)),
-    lambda x, y: greater_number(-raw(y), -raw(x)),
+    lambda x, y: greater_number(-still(x), -still(y)),
+    lambda x, y: greater_number(-still(y), -still(x)),
     chooses=True,
     work=CHOICE,
 )
 remainder = elementwise(
     np.remainder,
     1,
-    lambda x, y: -np.floor(raw(x) / raw(y)),
+    lambda x, y: -np.floor(still(x) / still(y)),
     functions=[np.mod],
     work=cost(2, adds=1, mults=1, partial=Work(mults=1)),
 )
 fmod = elementwise(
-    np.fmod, 1, lambda x, y: -np.trunc(raw(x) / raw(y)), work=cost(2, adds=1, mults=1, partial=Work(mults=1))
+    np.fmod, 1, lambda x, y: -np.trunc(still(x) / still(y)), work=cost(2, adds=1, mults=1, partial=Work(mults=1))
 )
 
 
@@ -342,27 +344,76 @@ angle = general(
 
 
 # ------------------------------------------------------------------ selection
-# np.where(c, x, y) is linear in x and y; the branch not taken gets a zero that no infinite partial may spoil.
-def spread_mask(g: Any, condition: Any, taken: bool, shape: Any) -> Any:
-    zero = np.zeros((), raw(g).dtype)[()]
-    c = np.where(condition, g, zero) if taken else np.where(condition, zero, g)
-    return unbroadcast(c, shape) if c.shape != shape else c
+CHOOSING = cost(2, adds=1)
 
 
-select = general(
-    lambda x, y, condition: np.where(condition, x, y),
-    name="select",
-    jvp=(
-        lambda t, condition, out_shape, out_dtype: np.where(condition, t, np.zeros(out_shape, out_dtype)),
-        lambda t, condition, out_shape, out_dtype: np.where(condition, np.zeros(out_shape, out_dtype), t),
-    ),
-    vjp=(
-        lambda g, condition, shape: spread_mask(g, condition, True, shape),
-        lambda g, condition, shape: spread_mask(g, condition, False, shape),
-    ),
-    selects=True,
-    work=cost(2, adds=1),
+@costs.by_shape
+def choice_work(op: costs.Performed) -> costs.Parts:
+    """The cost of a choice between two; the condition is not counted."""
+    return CHOOSING(op._replace(shapes=op.shapes[1:], active=op.active[1:], constants=op.constants[1:]))
+
+
+class Branch(Edge):
+    """One of the two that np.where(condition, x, y) chooses from, which is linear in both. What is not taken gets a
+    zero that no infinite partial may spoil. It keeps the condition."""
+
+    __slots__ = ("taken",)
+
+    exact = False
+
+    def __init__(self, taken: bool) -> None:
+        super().__init__(0)
+        self.taken = taken
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like, kept = entry
+        cotangents.masked = True
+        c = self.along(g, like, kept, raw)
+        cotangents.add(i, c if like is None else fitted(c, like))
+
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        condition, zero = opened(kept, raw), np.zeros((), t.dtype)[()]
+        return np.where(condition, t, zero) if self.taken else np.where(condition, zero, t)
+
+
+select_row = Row(
+    "select",
+    lambda condition, x, y: np.where(condition, x, y),
+    [None, Branch(True), Branch(False)],
+    kind="general",
+    work=choice_work,
 )
+
+
+def select(condition: Any, x: Any, y: Any) -> Tensor:
+    """np.where of booleans: a Tensor or an array."""
+    c = mask = condition
+    if c.__class__ is Tensor:
+        c = condition._node
+        mask = c.value
+    a = u = operand(x)
+    if u.__class__ is Tensor:
+        a = u._node
+        u = a.value
+    b = v = operand(y)
+    if v.__class__ is Tensor:
+        b = v._node
+        v = b.value
+    value = select_row.kernel(mask, u, v)
+    operands = c, a, b
+    if a is u:
+        if b is not v:
+            return of_one(select_row.edges[2], b, value, operands, NOTHING, False, True)
+        if c is mask:
+            return fresh(value)
+    elif b is v:
+        return of_one(select_row.edges[1], a, value, operands, NOTHING, False, True)
+    out = Node(value)
+    record(select_row, operands, (out,), NOTHING)
+    return wrap(out)
+
+
+publish(select_row, select)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -381,13 +432,20 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         >>> dt.where([True, False], 1.0, dt.constant([5.0, 6.0]))
         Tensor([1., 6.])
     """
-    condition = raw(operand(condition))
+    if condition.__class__ is not Tensor:
+        condition = operand(condition)
     if x is None and y is None:
-        return tuple(fresh(i) for i in np.nonzero(condition))
+        if not np.ndim(condition):
+            return np.nonzero(raw(condition))  # which says that there are none
+        places: Any = TABLE[np.argwhere](condition)
+        return tuple([places[:, k] for k in range(places.shape[1])])
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
-    mask = condition.astype(bool) if isinstance(condition, Standin) else np.array(condition, bool)[()]
-    return select(x, y, condition=mask)
+    if condition.__class__ is not Tensor:
+        condition = np.asarray(condition, bool)
+    elif condition.dtype.kind != "b":
+        condition = condition.astype(bool)
+    return select(condition, x, y)
 
 
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
@@ -405,12 +463,12 @@ def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: 
     """
     low = a_min if min is None else min
     high = a_max if max is None else max
-    value = raw(operand(x))
+    value = still(operand(x))
     if low is not None:
-        x = where(value < raw(operand(low)), low, x)
-        value = raw(operand(x))
+        x = where(value < still(operand(low)), low, x)
+        value = still(operand(x))
     if high is not None:
-        x = where(value > raw(operand(high)), high, x)
+        x = where(value > still(operand(high)), high, x)
     return positive(x) if low is None and high is None else x
 
 
