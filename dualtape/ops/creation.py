@@ -12,12 +12,12 @@ from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
 from dualtape.modes.variable import Variable
 
 
-def made(numpy_function: Any) -> Any:
-    """A creation function of NumPy's that returns a Tensor."""
+def made(numpy_function: Any, value: Any = lambda x: x.numpy()) -> Any:
+    """A creation function of NumPy's that returns a Tensor. ``value`` gives that of an argument which is a Tensor."""
 
     def call(*args: Any, **kwargs: Any) -> Tensor:
         kwargs.pop("device", None)
-        return fresh(numpy_function(*[raw(operand(a)) if isinstance(a, Operand) else a for a in args], **kwargs))
+        return fresh(numpy_function(*[value(a) if isinstance(a, Operand) else a for a in args], **kwargs))
 
     call.__name__ = numpy_function.__name__
     call.__doc__ = f"NumPy's ``{numpy_function.__name__}``, as a Tensor; the result depends on no Tensor."
@@ -25,7 +25,10 @@ def made(numpy_function: Any) -> Any:
 
 
 zeros, ones, empty = made(np.zeros), made(np.ones), made(np.empty)
-zeros_like, ones_like, empty_like = made(np.zeros_like), made(np.ones_like), made(np.empty_like)
+# (These read shapes and dtypes alone.)
+zeros_like, ones_like, empty_like = (
+    made(f, lambda x: raw(operand(x))) for f in (np.zeros_like, np.ones_like, np.empty_like)
+)
 arange, eye = made(np.arange), made(np.eye)
 tri = made(np.tri)
 
