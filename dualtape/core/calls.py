@@ -148,11 +148,18 @@ def still(x: Any) -> Any:
     are as fast as NumPy; a Tensor, if a recorder follows ``x`` that has to know what was read (``Recorder.facts``)."""
     if x.__class__ is not Tensor:
         return x
-    if stack_now() and is_fact(x._node) and not isinstance(x._node.value, Standin):
-        out = Node(x._node.value)
-        absent(STILL, (x._node,), (out,), NOTHING, NOTHING)
-        return wrap(out)
-    return raw(x)
+    stack = stack_now()
+    if not stack:
+        return raw(x)
+    n = x._node
+    if isinstance(n.value, Standin):  # not to be followed without its derivative: those around it hear of it
+        absent(STILL, (n,), (), NOTHING, NOTHING)
+        return n.value.detached()
+    if not is_fact(n):
+        return n.value
+    out = Node(n.value)
+    absent(STILL, (n,), (out,), NOTHING, NOTHING)
+    return wrap(out)
 
 
 def absent(

@@ -188,10 +188,11 @@ def stop_recording() -> Any:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Run a block with nobody recording; a recorder that is entered in it and not left stays."""
+    """Run a block with nobody recording who is there for derivatives; one that is entered in it and not left stays."""
     before = STACK.get()
-    STACK.set(())
+    STACK.set(tuple([r for r in before if r.facts]))
     try:
         yield
     finally:
-        STACK.set(tuple([r for r in (*before, *STACK.get()) if r.live]))
+        entered = [r for r in STACK.get() if r not in before]
+        STACK.set(tuple([r for r in (*before, *entered) if r.live]))

@@ -166,14 +166,18 @@ class Operand:
     def __index__(self) -> int:
         found = index(self._value())
         if recorders.STACK.get():
-            recorders.left(ASKED["position"], self._node, found)
+            recorders.left(ASKED["position"], self._held(), found)
         return found
 
     def __bool__(self) -> bool:
         found = bool(self._value())
         if recorders.STACK.get():
-            recorders.left(ASKED["truth"], self._node, found)
+            recorders.left(ASKED["truth"], self._held(), found)
         return found
+
+    def _held(self) -> Any:
+        """The node, without telling anyone it was read."""
+        return getattr(self, "_node", None) or self._read()._node
 
     def _asked(self, question: Callable[[Any], bool], unknown: bool) -> bool:
         """What ``some``, ``every`` or ``finite`` say of it: not known, if the program is to be carried out again."""
