@@ -8,7 +8,17 @@ from typing import Any, Unpack
 import numpy as np
 
 from dualtape.core import costs
-from dualtape.core.calls import absent, call_of_list, call_of_many, call_of_one, call_of_two, closed, fresh, noded
+from dualtape.core.calls import (
+    absent,
+    call_of_list,
+    call_of_many,
+    call_of_one,
+    call_of_two,
+    closed,
+    fresh,
+    noded,
+    stack_now,
+)
 from dualtape.core.cotangents import cast_back
 from dualtape.core.elementwise import elementwise as elementwise
 from dualtape.core.table import OPERANDS, OUT, PARAMS, Columns, Edge, Row, Rule, publish, reads
@@ -375,13 +385,16 @@ def nondifferentiable(
 
     def call(*args: Any, **params: Any) -> Any:
         operands = [a._node if a.__class__ is Tensor else a for a in map(operand, args)]
-        told = params
-        if params:
-            told = {name: noded(a) for name, a in params.items()}
-            params = {name: closed(a) for name, a in params.items()}
+        told = {name: noded(a) for name, a in params.items()} if params else params
+        params = {name: closed(a) for name, a in params.items()} if params else params
         result = row.kernel(*[a.value if a.__class__ is Node else a for a in operands], **params)
-        outs = tuple([fresh(v) for v in (result if outputs > 1 else (result,))])
+        if outputs == 1:
+            out = fresh(result)
+            if stack_now():
+                absent(row, operands, (out._node,), params, told)
+            return out
+        outs = tuple([fresh(v) for v in result])
         absent(row, operands, [out._node for out in outs], params, told)
-        return outs if outputs > 1 else outs[0]
+        return outs
 
     return publish(row, call, functions, doc)

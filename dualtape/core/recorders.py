@@ -131,14 +131,6 @@ def is_fact(node: Any) -> bool:
     return False
 
 
-def left(row: Any, node: Any, found: Any) -> None:
-    """Tell the active recorders what Python was told of a value."""
-    stack = STACK.get()
-    for r in stack:
-        if r.entries is None:
-            r.see(row, None, (), (node,), (), {"found": found}, stack)
-
-
 @contextmanager
 def only(stack: Stack) -> Iterator[None]:
     """Run a block under ``stack`` alone."""

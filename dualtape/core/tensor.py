@@ -100,10 +100,11 @@ class Operand:
             >>> dt.constant([1.0, 2.0]).numpy()
             array([1., 2.])
         """
-        node = self._read()._node
-        if recorders.STACK.get():
-            recorders.left(ASKED["value"], node, node.value)
-        return read_only(node.value)
+        x = self._read()
+        stack = recorders.STACK.get()
+        if stack:
+            x._tell("value", x._node.value, stack)
+        return read_only(x._node.value)
 
     def ref(self) -> Reference:
         """A hashable stand-in for this object (``==`` on Tensors is elementwise); ``deref()`` gives it back."""
@@ -125,7 +126,8 @@ class Operand:
     # ---- leaving the world of Tensors: only where nothing is lost
     def _leave(self, what: str, asked: str = "value") -> Any:
         x = self._read()
-        if not recorders.STACK.get():
+        stack = recorders.STACK.get()
+        if not stack:
             return x._node.value
         if x.dtype.kind in "fc" and recorders.has_derivative(x._node):
             raise TypeError(
@@ -134,8 +136,7 @@ class Operand:
                 " instead of writing it into an ndarray, start from dualtape.zeros_like or dualtape.asarray; join "
                 "several with np.stack; or say .numpy() if the derivative is to end here"
             )
-        row = ASKED[asked]
-        recorders.left(row, x._node, row.kernel(x._node.value))
+        x._tell(asked, ASKED[asked].kernel(x._node.value), stack)
         return x._node.value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -165,19 +166,24 @@ class Operand:
 
     def __index__(self) -> int:
         found = index(self._value())
-        if recorders.STACK.get():
-            recorders.left(ASKED["position"], self._held(), found)
+        stack = recorders.STACK.get()
+        if stack:
+            self._tell("position", found, stack)
         return found
 
     def __bool__(self) -> bool:
         found = bool(self._value())
-        if recorders.STACK.get():
-            recorders.left(ASKED["truth"], self._held(), found)
+        stack = recorders.STACK.get()
+        if stack:
+            self._tell("truth", found, stack)
         return found
 
-    def _held(self) -> Any:
-        """The node, without telling anyone it was read."""
-        return getattr(self, "_node", None) or self._read()._node
+    def _tell(self, asked: str, found: Any, stack: Any) -> None:
+        """Tell recorders what Python goes on with."""
+        for r in stack:
+            if r.entries is None:
+                node = getattr(self, "_node", None) or self._read()._node
+                r.see(ASKED[asked], None, (), (node,), (), {"found": found}, stack)
 
     def _asked(self, question: Callable[[Any], bool], unknown: bool) -> bool:
         """What ``some``, ``every`` or ``finite`` say of it: not known, if the program is to be carried out again."""

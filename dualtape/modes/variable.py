@@ -77,13 +77,13 @@ class Variable(Operand):
         value = initial_value() if callable(initial_value) else initial_value
         given = constant(value, dtype)._node
         self._node = Node(given.value)
-        self._tell((given, given))
+        self._tell_assigned((given, given))
         self._shape = tuple(shape) if shape is not None else self._node.value.shape
         self.trainable = trainable
         self.name = name or "Variable"
         self._check(self._node.value.shape)
 
-    def _tell(self, operands: Any) -> None:
+    def _tell_assigned(self, operands: Any) -> None:
         """Tell recorders of facts what the Variable was before, and what it is now."""
         stack = STACK.get()
         for r in stack:
@@ -188,7 +188,7 @@ class Variable(Operand):
         node = Node(new, before.id)
         node.tangents = before.tangents
         self._node = node
-        self._tell((before, given._node if given.__class__ is Tensor else given))
+        self._tell_assigned((before, given._node if given.__class__ is Tensor else given))
         return self
 
     def assign_add(self, value: Any) -> Variable:

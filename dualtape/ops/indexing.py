@@ -288,7 +288,7 @@ class Assign(Together):
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         out, _, _, params = entry[1][3][1]
         index, basic = params["index"], params["basic"]
-        if holds(index):
+        if index.__class__ not in BASIC and holds(index):
             params = params | {"index": (index := unfolded(index, raw))}
             g = lifted(g, index)
         plain = not (g.__class__ is Tensor or isinstance(g, Standin))
@@ -321,7 +321,7 @@ class Assign(Together):
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
         _, shape, dtype, params = entry[1][3][1]
         index = params["index"]
-        if holds(index):
+        if index.__class__ not in BASIC and holds(index):
             params = params | {"index": (index := unfolded(index, raw))}
         t = tangents[0] if entry[1][3][0] == 0 else None
         s = tangents[-1] if entry[-1][3][0] == 1 else np.zeros((), dtype)

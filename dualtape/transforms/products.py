@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.calls import still
 from dualtape.core.cotangents import Cotangents, seed
 from dualtape.core.sweep import planned, sweep, walk
 from dualtape.core.tangents import TangentRecorder, attach, tangent_like
@@ -265,7 +266,7 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
             # The real inner product: also for complex arguments, Re <v, g>.
             total: Any = constant(0.0)
             for v, g in zip(moves, gs, strict=True):
-                total = total + np.sum(np.real(np.conj(raw(v)) * g))
+                total = total + np.sum(np.real(np.conj(still(v)) * g))
             return total
 
         product = grad(slope, every)(*xs)
