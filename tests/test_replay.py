@@ -400,6 +400,8 @@ def test_what_would_go_another_way_is_refused(what: str) -> None:
 BATCHES: dict[str, Callable[..., Any]] = {
     "a comparison": dt.vmap(lambda x: np.where(x > 0, x, 0.0)),
     "a sort": dt.vmap(np.sort),
+    "an index, backwards": dt.jacrev(lambda x: np.sort(x[0]) ** 2),
+    "an index, forwards": dt.jacfwd(lambda x: np.sort(x[0]) ** 2),
     "a rule": dt.vmap(dt.grad(lambda x: np.sum(np.maximum(x, 0.2)))),
 }
 

@@ -101,6 +101,10 @@ def record(
     if told is None:
         told = params
         parts = row.parts(operands, out, params)
+    elif any([a.__class__ is Node and isinstance(a.value, Standin) for a in operands]):
+        unfollowed(told)
+        told = params
+        parts = row.parts(operands, out, params)
     elif any([r.facts for r in stack]):
         parts = following(row.parts(operands, out, told))
     else:
@@ -172,6 +176,14 @@ def absent(
             r.see(row, None, (), operands, outs, told if r.facts else params, stack)
         else:
             r.cut(row, operands, outs)
+
+
+def unfollowed(a: Any) -> None:
+    """Tell those around a stand-in of parameters that it goes on with, of whose nodes they will not be told."""
+    if a.__class__ is Node:
+        absent(STILL, (a,), (), NOTHING, NOTHING)
+    for b in a.values() if a.__class__ is dict else a if a.__class__ is tuple else ():
+        unfollowed(b)
 
 
 def closed(a: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch, is_batched, top
 from dualtape.core import costs
-from dualtape.core.calls import holds, noded, record, still
+from dualtape.core.calls import holds, noded, record, still, unfollowed
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import Together, linear
 from dualtape.core.lookup import register
@@ -245,7 +245,11 @@ def getitem(x: Any, index: Any) -> Any:
     stack = stack_now()
     if stack:
         entry = getitem_edge, n.id, (value.shape, value.dtype), (key, basic)
-        if told is not key and any([r.facts for r in stack]):
+        if told is key:
+            pass
+        elif isinstance(value, Standin):
+            unfollowed(told)
+        elif any([r.facts for r in stack]):
             entry = FOLLOWING, n.id, (value.shape, value.dtype), (told, basic)
         for r in stack:
             known = r.entries
