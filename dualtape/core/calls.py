@@ -83,13 +83,9 @@ def fresh(value: Any) -> Tensor:
 
 
 def takes_arrays_alone(row: Row) -> bool:
-    """Whether rules know nothing of the keywords that a kernel may have: ``out`` and ``where`` of a ufunc."""
+    """Whether rules know nothing of the keywords that a kernel may have: ``out`` and ``where`` of a ufunc. Such calls
+    take none, and do not pay for gathering them: 4 % of recording ``sin`` of ten numbers."""
     return row.kind == "elementwise" or isinstance(row.kernel, np.ufunc)
-
-
-def refuse(row: Row, params: dict[str, Any]) -> None:
-    """The error for such keywords."""
-    raise TypeError(f"{row.name}() takes arrays alone, and no {', '.join(params)}")
 
 
 def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any:
@@ -101,24 +97,20 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
     function, kernel = row.function, row.kernel
     (edge,) = row.edges
     keeps_operand, keeps_result, keeps_params = edge.pick == 0, edge.pick == OUT, edge.pick is PARAMS
-    exact, plain = edge.exact, takes_arrays_alone(row)
+    exact = edge.exact
 
-    def call(x: Any, /, **params: Any) -> Any:
+    def call(x: Any, /, *, _params: dict[str, Any] = NOTHING) -> Any:
         if x.__class__ is not Tensor:
             if internal:
-                return kernel(x, **params)
+                return kernel(x, **_params)
             x = operand(x)
             if x.__class__ is not Tensor:
-                if params and plain:
-                    refuse(row, params)
-                return fresh(kernel(x, **params))
+                return fresh(kernel(x, **_params))
         n = x._node
         v = n.value
         out = new(Node)
-        if params:
-            if plain:
-                refuse(row, params)
-            value = function(v, **params) if v.__class__ is ndarray else kernel(v, **params)
+        if _params:
+            value = function(v, **_params) if v.__class__ is ndarray else kernel(v, **_params)
         else:
             value = kernel(v)
         out.value = value
@@ -130,18 +122,18 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
             if keeps_operand:
                 kept: Any = n
             else:
-                kept = out if keeps_result else params if keeps_params else edge.keep((n, out), params)
+                kept = out if keeps_result else _params if keeps_params else edge.keep((n, out), _params)
             for r in stack:
                 known = r.entries
                 if known is None:
-                    r.see_one(edge, n, like, kept, (n,), out, params, stack)
+                    r.see_one(edge, n, like, kept, (n,), out, _params, stack)
                 elif n.id in known:
                     known[out.id] = (edge, n.id, like, kept)
         result = new(Tensor)
         result._node = out
         return result
 
-    return call
+    return call if takes_arrays_alone(row) else lambda x, /, **params: call(x, _params=params)
 
 
 def call_with_number(row: Row, k: int, alike: bool) -> Any:
@@ -189,17 +181,15 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
     """
     kernel = row.kernel
     by_x, by_y = row.edges
-    exact, plain, pick_x, pick_y = by_x.exact, takes_arrays_alone(row), by_x.pick, by_y.pick
+    exact, pick_x, pick_y = by_x.exact, by_x.pick, by_y.pick
     one_x, one_y = pick_x.__class__ is int, pick_y.__class__ is int
     tensor_first, tensor_second = call_with_number(row, 0, alike), call_with_number(row, 1, alike)
 
-    def call(x: Any, y: Any, /, **params: Any) -> Any:
-        if params and plain:
-            refuse(row, params)
+    def call(x: Any, y: Any, /, *, _params: dict[str, Any] = NOTHING) -> Any:
         if y.__class__ in PLAIN and x.__class__ is Tensor:
-            return tensor_first(x._node, y, params)
+            return tensor_first(x._node, y, _params)
         if x.__class__ in PLAIN and y.__class__ is Tensor:
-            return tensor_second(y._node, x, params)
+            return tensor_second(y._node, x, _params)
         a: Any
         b: Any
         if x.__class__ is Tensor or (x.__class__ not in PLAIN and (x := operand(x)).__class__ is Tensor):
@@ -217,9 +207,9 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
         if not (i or j):
             if u.__class__ in PLAIN and v.__class__ in PLAIN:
                 u = np.asarray(u)  # NumPy's arithmetic, also for two Python numbers
-            return fresh(kernel(u, v, **params))
+            return fresh(kernel(u, v, **_params))
         out = new(Node)
-        value = kernel(u, v, **params) if params else kernel(u, v)
+        value = kernel(u, v, **_params) if _params else kernel(u, v)
         if value.__class__ is complex:  # what Python makes of complex * np.float64
             value = np.complex128(value)
         out.value = value
@@ -229,7 +219,7 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
         for r in stack:
             known = r.entries
             if known is None:
-                r.see_two(row, a, b, out, params, stack)
+                r.see_two(row, a, b, out, _params, stack)
                 continue
             nodes = (a, b, out)
             e = None
@@ -238,7 +228,8 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
                     like: Any = u.shape, u.dtype
                 else:
                     like = None if u.dtype is value.dtype and u.shape == value.shape else fit(u, value)
-                e = (by_x, i, like, nodes[pick_x] if one_x else by_x.keep(nodes, params))
+                kept = nodes[pick_x] if one_x else None if pick_x is None else by_x.keep(nodes, _params)
+                e = (by_x, i, like, kept)
                 if j not in known:
                     known[out.id] = hold(e) if b.__class__ is ndarray else e
                     continue
@@ -248,11 +239,15 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
                 like = v.shape, v.dtype
             else:
                 like = None if v.dtype is value.dtype and v.shape == value.shape else fit(v, value)
-            f = (by_y, j, like, nodes[pick_y] if one_y else by_y.keep(nodes, params))
+            kept = nodes[pick_y] if one_y else None if pick_y is None else by_y.keep(nodes, _params)
+            f = (by_y, j, like, kept)
             known[out.id] = (row, e, f) if e else hold(f) if a.__class__ is ndarray else f
         result = new(Tensor)
         result._node = out
         return result
+
+    if not takes_arrays_alone(row):
+        return lambda x, y, /, **params: call(x, y, _params=params)
 
     def reflected(y: Any, x: Any) -> Any:
         if x.__class__ in PLAIN and y.__class__ is Tensor:
@@ -292,7 +287,12 @@ def call_of_list(row: Row) -> Any:
         if not any([n.__class__ is Node for n in operands]):
             return fresh(value)
         out = Node(value)
-        record(row, operands, (out,), params)
+        stack = stack_now()
+        for r in stack:
+            if r.entries is None:
+                r.see(row, row.entry(operands, out, params), row.nodes(operands), operands, (out,), params, stack)
+            elif (entry := row.entry(operands, out, params, r.entries)) is not None:
+                r.entries[out.id] = entry
         return wrap(out)
 
     return call

@@ -51,7 +51,7 @@ class Standin:
         entry[0].pull(entry, g, cotangents, raw)
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
-        """A forward rule that this takes part in."""
+        """A forward rule that failed with this among its tangents."""
         return entry[0].push(entry, tangents, raw)
 
     def some(self) -> bool:

@@ -191,10 +191,13 @@ def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
     for i, e, ids, last in steps:
         ts = [get(k) for k in ids]
         if any([t is not None for t in ts]):
-            if OPEN[0] and (standin := among((ts, *e))) is not None:
-                found = standin.push(e, ts, raw)
-            else:
+            try:
                 found = e[0].push(e, ts, raw)
+            except Exception:
+                standin = among(ts)
+                if standin is None:
+                    raise
+                found = standin.push(e, ts, raw)
             if found is not None:
                 tangents[i] = found
             found = None
