@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.calls import PLAIN, call_of_two
 from dualtape.core.cotangents import cast_back, fitted, guarded
 from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, publish
@@ -124,7 +124,7 @@ zero_wins_row = Row(
     [Partial(lambda y: y, 1, True, True), Partial(lambda x: x, 0, True, True)],
     kind="elementwise",
     work=costs.elementwise(2, mults=1, partial=costs.Work()),
-    pattern="elementwise",
+    pattern=patterns.elementwise,
 )
 zero_wins = publish(zero_wins_row, call_of_two(zero_wins_row, alike=True))
 

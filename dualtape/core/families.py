@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.calls import call_of_list, call_of_many, call_of_one, call_of_two, fresh, stack_now
 from dualtape.core.edges import Factor, Joint, Linear, Number, Partial, Ruled
 from dualtape.core.table import OPERANDS, OUT, Columns, Edge, Row, Rule, publish, reads
@@ -71,7 +71,7 @@ def elementwise_row(
     if count not in (1, 2):
         raise ValueError(f"{name}: an elementwise row has one or two partials, got {count}")
     edges = [edge_of(name, p, count, singular, chooses) for p in partials]
-    facts: Columns = {"work": costs.elementwise(count, nonlinear=nonlinear), "pattern": "elementwise"}
+    facts: Columns = {"work": costs.elementwise(count, nonlinear=nonlinear), "pattern": patterns.elementwise}
     return Row(name, kernel, edges, kind="elementwise", **(facts | columns))
 
 
@@ -258,7 +258,8 @@ def nondifferentiable(
     Returns:
         The operation.
     """
-    row = Row(name or kernel.__name__, kernel, kind="absent", outputs=outputs, **columns)
+    facts: Columns = {"pattern": patterns.nothing}
+    row = Row(name or kernel.__name__, kernel, kind="absent", outputs=outputs, **(facts | columns))
 
     def call(*args: Any, **params: Any) -> Any:
         operands = [a._node if a.__class__ is Tensor else a for a in map(operand, args)]

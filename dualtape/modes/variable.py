@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.calls import NOTHING
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
@@ -38,7 +38,14 @@ class Read(Edge):
 
 
 READ = Read()
-READ_ROW = Row("read", lambda x: x, [READ], kind="linear", work=lambda performed: costs.FREE)
+READ_ROW = Row(
+    "read",
+    lambda x: x,
+    [READ],
+    kind="linear",
+    work=lambda performed: costs.FREE,
+    pattern=patterns.elementwise,
+)
 
 
 class Variable(Operand):

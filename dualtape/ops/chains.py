@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.costs import Work
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear
@@ -115,6 +115,7 @@ cross_row = bilinear(
     lambda g, x, shape: unbroadcast(np.cross(g, x), shape),
     name="cross",
     work=costs.bilinear(lambda op: Work(adds=op.writes, mults=2 * op.writes)),
+    pattern=patterns.crossed,
 )
 
 

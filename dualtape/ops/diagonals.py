@@ -8,7 +8,7 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch, shifted
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, operand
@@ -43,6 +43,7 @@ planted = linear(
     lambda g, shape, to, offset, axes: np.diagonal(g, offset, *axes),
     name="plant_diagonal",
     internal=True,
+    pattern=patterns.moved,
     batch=planted_batch,
 )
 
@@ -57,6 +58,7 @@ diagonal_row = linear(
     plant,
     name="diagonal",
     selects=True,
+    pattern=patterns.moved,
 )
 
 
@@ -72,9 +74,22 @@ trace_row = linear(
     trace_back,
     name="trace",
     work=costs.summation,
+    pattern=patterns.traced,
 )
-tril_row = linear(lambda x, k: np.tril(x, k), lambda g, shape, k: np.tril(g, k), name="tril", selects=True)
-triu_row = linear(lambda x, k: np.triu(x, k), lambda g, shape, k: np.triu(g, k), name="triu", selects=True)
+tril_row = linear(
+    lambda x, k: np.tril(x, k),
+    lambda g, shape, k: np.tril(g, k),
+    name="tril",
+    selects=True,
+    pattern=patterns.moved,
+)
+triu_row = linear(
+    lambda x, k: np.triu(x, k),
+    lambda g, shape, k: np.triu(g, k),
+    name="triu",
+    selects=True,
+    pattern=patterns.moved,
+)
 
 
 def plane(x: Any, axis1: int, axis2: int, name: str) -> tuple[Any, tuple[int, int]]:

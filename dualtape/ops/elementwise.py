@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.calls import fresh
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
@@ -270,6 +270,7 @@ abs = general(
     jvp=lambda t, x: np.real(np.conj(unit(x)) * t) if raw(x).dtype.kind == "c" else np.sign(x) * t,
     vjp=lambda g, x: g * unit(x),
     functions=["abs"],
+    pattern=patterns.elementwise,
     work=cost(1, adds=1, factor=1, partial=Work()),
 )
 fabs = elementwise(np.fabs, lambda x: np.sign(x), work=cost(1, adds=1, factor=1, partial=Work()))
@@ -337,13 +338,20 @@ def as_complex(t: Any) -> Any:
     return t if raw(t).dtype.kind == "c" else t * np.ones((), np.result_type(raw(t).dtype, np.complex64))
 
 
-real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real])
-imag = linear(np.imag, lambda g, shape: as_complex(g) * 1j, name="imag", functions=[np.imag])
-conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"])
+real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real], pattern=patterns.elementwise)
+imag = linear(
+    np.imag,
+    lambda g, shape: as_complex(g) * 1j,
+    name="imag",
+    functions=[np.imag],
+    pattern=patterns.elementwise,
+)
+conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"], pattern=patterns.elementwise)
 angle = general(
     lambda x: np.angle(x),
     name="angle",
     functions=[np.angle],
+    pattern=patterns.elementwise,
     jvp=lambda t, x: (
         np.imag(t * over_square(np.conj(x), np.real(x), np.imag(x))) if raw(x).dtype.kind == "c" else 0 * t
     ),
@@ -373,6 +381,7 @@ select = general(
     ),
     selects=True,
     work=cost(2, adds=1),
+    pattern=patterns.moved,
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch, Level, each, is_batched
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
@@ -103,6 +103,7 @@ solve_triangular = general(
         lambda g, x, shape, lower, unit: unbroadcast(triangular(mH(x), g, not lower, unit), shape),
     ],
     work=costs.factorisation(TRIANGLE_SOLVE, TRIANGLE_TANGENT, TRIANGLE_TANGENT),
+    pattern=patterns.stacked,
     batch=many_right_sides,
     doc="x^-1 y for triangular matrices x and matrices y; the other triangle is not read.",
 )
@@ -137,6 +138,7 @@ cholesky_row = general(
     jvp=cholesky_push,
     vjp=cholesky_pull,
     work=works(1 / 3, 4, 4),
+    pattern=patterns.stacked,
 )
 
 
@@ -210,6 +212,7 @@ qr_row = general(
     work=costs.factorisation(
         *(count(lambda m, n, k, c=c: c[0] * m * n * n + c[1] * n**3) for c in ((2, -2 / 3), (6, 4), (6, 4)))
     ),
+    pattern=patterns.stacked,
 )
 
 

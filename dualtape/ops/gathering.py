@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.calls import fresh, record
 from dualtape.core.cotangents import cast_back
 from dualtape.core.edges import Linear
@@ -51,6 +51,7 @@ gather_row = Row(
     [Gather(lambda g, shape, index: scatter(g, index=index, basic=False, to=shape), selects=True)],
     kind="linear",
     work=costs.moves,
+    pattern=patterns.moved,
 )
 
 

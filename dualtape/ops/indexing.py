@@ -16,7 +16,7 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch, is_batched, top
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.edges import Together
@@ -174,6 +174,7 @@ scatter = linear(
     lambda g, shape, index, basic, to: read(g, index=index, basic=basic),
     name="scatter",
     internal=True,
+    pattern=patterns.scattered,
     batch=scatter_batch,
 )
 getitem_edge = Getitem(("index", "basic"))
@@ -183,6 +184,7 @@ getitem_row = Row(
     [getitem_edge],
     kind="linear",
     work=costs.moves,
+    pattern=patterns.moved,
     batch=lambda level, x, index, basic: batches.getitem(level, x, index),
     pull_batch=pull_read,
 )
@@ -339,6 +341,7 @@ assign_row = Assign(
     lambda x, v, index, basic, alone=False: _assigned(x, v, index),
     kind="linear",
     work=costs.moves,
+    pattern=patterns.moved,
     batch=assign_batch,
 )
 

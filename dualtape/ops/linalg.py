@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.calls import call_of_many
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import general, ruled
@@ -141,6 +141,7 @@ solve_row = Solve(
     ),
     kind="general",
     work=costs.factorisation(SOLVE_FACTOR, solve_again, solve_again),
+    pattern=patterns.stacked,
 )
 solve_call = publish(solve_row, call_of_many(solve_row))
 
@@ -184,6 +185,7 @@ inv_row = general(
     jvp=lambda t, out: -(out @ t @ out),
     vjp=lambda g, out: -(mH(out) @ g @ mH(out)),
     work=costs.factorisation(*(count(lambda m, n, k, c=c: c * n**3) for c in (2, 4, 4))),
+    pattern=patterns.stacked,
 )
 
 
@@ -271,6 +273,7 @@ det_row = general(
     work=costs.factorisation(
         *(count(lambda m, n, k, c=c, d=d: c * n**3 + d * n * n) for c, d in ((2 / 3, 0), (8 / 3, 2), (8 / 3, 2)))
     ),
+    pattern=patterns.stacked,
 )
 
 
@@ -342,6 +345,7 @@ slogdet_row = general(
     work=costs.factorisation(
         *(count(lambda m, n, k, c=c, d=d: c * n**3 + d * n * n) for c, d in ((2 / 3, 0), (2, 2), (2, 1)))
     ),
+    pattern=patterns.stacked,
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.batching import functions as batches
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.costs import Work
 from dualtape.core.families import general, nondifferentiable
 from dualtape.core.lookup import register
@@ -65,6 +65,7 @@ norm_row: Any = general(
     ),
     vjp=lambda g, x, out, shape, p, axis: g.reshape(kept_shape(shape, axis)) * slope(x, out, p, axis),
     work=costs.composite(Work(adds=1, mults=1), Work(mults=1), Work(adds=1, mults=1)),
+    pattern=patterns.reduced,
     batch=batches.shifting(lambda: norm_row.row),
 )
 

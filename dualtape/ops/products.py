@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear, linear
 from dualtape.core.lookup import register
@@ -80,6 +80,7 @@ matmul = bilinear(
     matmul_by_y,
     name="matmul",
     functions=[np.matmul, np.linalg.matmul],
+    pattern=patterns.multiplied,
     doc="The matrix product ``x @ y``; NumPy's ``matmul``, with stacks of matrices and vectors.",
 )
 
@@ -119,7 +120,14 @@ def _alone_back(g: Any, shape: tuple[int, ...], subscripts: str) -> Any:
     return scatter(back, index=index, basic=False, to=shape)
 
 
-einsum_1 = linear(_alone, _alone_back, name="einsum_1", internal=True, work=costs.summation)
+einsum_1 = linear(
+    _alone,
+    _alone_back,
+    name="einsum_1",
+    internal=True,
+    work=costs.summation,
+    pattern=patterns.contracted,
+)
 
 
 def contract(subscripts: str, x: Any, y: Any) -> Any:
@@ -149,6 +157,7 @@ einsum_2 = bilinear(
     lambda g, x, shape, subscripts: _pair_back(g, x, shape, subscripts, False),
     name="einsum_2",
     work=costs.bilinear(pairs_work),
+    pattern=patterns.contracted,
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.level import Batch
-from dualtape.core import costs
+from dualtape.core import costs, patterns
 from dualtape.core.costs import Work
 from dualtape.core.families import general, linear
 from dualtape.core.lookup import register
@@ -92,6 +92,7 @@ spread_row = linear(
     name="spread",
     internal=True,
     work=costs.moves,
+    pattern=patterns.moved,
     batch=spread_batch,
 )
 
@@ -108,6 +109,7 @@ sum_row = linear(
     lambda g, shape, axis, keepdims: spread(g, shape, axis),
     name="sum",
     work=costs.summation,
+    pattern=patterns.reduced,
 )
 
 
@@ -124,6 +126,7 @@ mean_row = linear(
     lambda g, shape, axis, keepdims: spread(g / count(shape, axis) if count(shape, axis) else g, shape, axis),
     name="mean",
     work=costs.summation,
+    pattern=patterns.reduced,
 )
 
 
@@ -240,6 +243,7 @@ prod_row = general(
     jvp=lambda t, x, axis, keepdims: np.add.reduce(t * others(x, axis), axis=axis, keepdims=keepdims),
     vjp=lambda g, x, shape, axis: spread(g, shape, axis) * np.conjugate(others(x, axis)),
     work=costs.composite(Work(mults=1), Work(mults=2), Work(mults=1, adds=1)),
+    pattern=patterns.reduced,
 )
 
 
@@ -306,6 +310,7 @@ def extreme(kernel: Any, name: str) -> Any:
         vjp=lambda g, x, out, shape, axis: shared(spread(g, shape, axis), ties(x, out, axis)),
         selects=True,
         work=costs.composite(Work(adds=1), Work(), Work(mults=1)),
+        pattern=patterns.reduced,
     )
 
     def call(
@@ -378,6 +383,7 @@ var_row = general(
     ),
     vjp=lambda g, x, shape, axis, ddof: spread(g * (2 / (count(shape, axis) - ddof)), shape, axis) * centred(x, axis),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=1, adds=1)),
+    pattern=patterns.reduced,
 )
 # The standard deviation of a constant is 0, a minimum: its derivative there is 0, the minimum-norm subgradient.
 std_row = general(
@@ -392,6 +398,7 @@ std_row = general(
         spread(direction(g * (1 / (count(shape, axis) - ddof)), out), shape, axis) * centred(x, axis)
     ),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=2, adds=1)),
+    pattern=patterns.reduced,
 )
 
 
@@ -478,6 +485,7 @@ logsumexp_row: Any = general(
     jvp=lambda t, x, out, axis, keepdims: np.add.reduce(t * weights(x, out, axis), axis=axis, keepdims=keepdims),
     vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * np.conjugate(weights(x, out, axis)),
     work=costs.composite(Work(adds=3, nonlinear=1), Work(adds=1, nonlinear=1), Work(mults=1)),
+    pattern=patterns.reduced,
     batch=batches.shifting(lambda: logsumexp_row.row),
 )
 
@@ -512,6 +520,7 @@ cumsum_row = linear(
     lambda g, shape, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
     name="cumsum",
     work=costs.summation,
+    pattern=patterns.cumulative,
 )
 
 
@@ -546,6 +555,7 @@ cumprod_row = general(
     jvp=cumprod_jvp,
     vjp=cumprod_vjp,
     work=costs.composite(Work(mults=1), Work(mults=1), Work(mults=1, adds=1)),
+    pattern=patterns.cumulative,
 )
 
 

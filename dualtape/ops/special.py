@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special as sc
 
+from dualtape.core import patterns
 from dualtape.core.costs import Work
 from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise, general
@@ -455,6 +456,7 @@ lambertw_row = general(
     jvp=lambda t, out: t * lambert_slope(out),
     vjp=lambda g, out: g * np.conj(lambert_slope(out)),
     work=cost(1, nonlinear=2),
+    pattern=patterns.elementwise,
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dualtape.core import patterns
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.tensor import operand, raw
@@ -111,6 +112,7 @@ eigh_row = general(
     vjp=eigh_pull,
     outputs=2,
     work=works(9, 6, 6),
+    pattern=patterns.stacked,
 )
 
 
@@ -176,6 +178,7 @@ eig_row = general(
     vjp=eig_pull,
     outputs=2,
     work=works(25, 8, 8),
+    pattern=patterns.stacked,
 )
 
 
@@ -305,6 +308,7 @@ svd_row = general(
     vjp=svd_pull,
     outputs=3,
     work=works(22, 10, 10),
+    pattern=patterns.stacked,
 )
 
 
@@ -363,6 +367,7 @@ pinv_row = general(
     jvp=pinv_push,
     vjp=pinv_pull,
     work=works(24, 12, 12),
+    pattern=patterns.stacked,
 )
 
 
