@@ -59,11 +59,11 @@ from numpy import uint16 as uint16
 from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 
-from dualtape.core.recorders import stop_recording as stop_recording
 from dualtape.core.tensor import Tensor as Tensor
-from dualtape.core.tensor import constant as constant
 from dualtape.modes.accumulator import ForwardAccumulator as ForwardAccumulator
+from dualtape.modes.constant import constant as constant
 from dualtape.modes.indexed_slices import IndexedSlices as IndexedSlices
+from dualtape.modes.pause import stop_recording as stop_recording
 from dualtape.modes.spec import TensorSpec as TensorSpec
 from dualtape.modes.tape import GradientTape as GradientTape
 from dualtape.modes.unconnected import UnconnectedGradients as UnconnectedGradients

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import costs, recorders
+from dualtape.core import recorders
 from dualtape.core.calls import call_of_many
 from dualtape.core.edges import OF_OPERAND, OF_RESULTS, Linear, Partial, Ruled
 from dualtape.core.families import COMPOSITE, elementwise_row
 from dualtape.core.lookup import ROWS, TABLE, load_late_families
 from dualtape.core.table import OPERANDS, Row, publish, reads
 from dualtape.core.tensor import Operand, Tensor, operand, read_only
+from dualtape.facts import costs
 
 __all__ = ["operation"]
 __dir__ = __all__.copy

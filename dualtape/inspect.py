@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.costs import Parts, Performed, Work
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand, wrap
+from dualtape.facts.costs import Parts, Performed, Work
 from dualtape.memory import reserve as memory
 from dualtape.modes.structure import flatten
 from dualtape.modes.tape import GradientTape

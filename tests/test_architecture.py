@@ -17,13 +17,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What a package inside dualtape may import of dualtape, beside itself; other modules may import all three.
-BELOW = {"core": set(), "ops": {"core"}, "transforms": {"core", "ops"}}
-# What may be imported from outside the standard library.
-THIRD_PARTY = {"core": {"numpy"}, "transforms": {"numpy"}}
+# The packages of dualtape from the lowest up: each may import itself and those before it, other modules all of them.
+ROOMS = ("memory", "facts", "core", "batching", "modes", "ops", "transforms")
+BELOW = {room: set(ROOMS[:k]) for k, room in enumerate(ROOMS)}
+# What may be imported from outside the standard library; everywhere else SciPy too.
+THIRD_PARTY = {room: {"numpy"} for room in ROOMS if room != "ops"}
 # Not for experiments, papers and benchmarks, which show what users can do.
-INTERNAL = {"core", "ops", "transforms", "tracing"}
+INTERNAL = {*ROOMS, "tracing"}
 USERS = ("experiments", "papers", "benchmarks")
+# What a part of experiments may import of experiments, beside itself; any experiment may import both.
+SHARED: dict[str, set[str]] = {"harness": set(), "shared": {"harness"}}
+# Those name the experiments, and their command lines set the number of threads before anything else is imported.
+JOINS = {"__init__", "__main__", "catalogue"}
+# And what brings in SciPy waits until it is needed.
+LATE = {"experiments/harness/cli.py", "benchmarks/cli.py", "dualtape/ops/protocols.py"}
 LONGEST = 400
 
 
@@ -80,6 +87,63 @@ def arrows_up(tree: Path) -> list[str]:
     return found
 
 
+def arrows_between_experiments(tree: Path) -> list[str]:
+    """Imports from one experiment into another, and from what all use into any."""
+    found = []
+    for path in python_files(tree, "experiments", "benchmarks"):
+        place = path.relative_to(tree)
+        part = place.parts[1].removesuffix(".py") if place.parts[0] == "experiments" else ""
+        allowed = {part, *SHARED.get(part, SHARED)}
+        for line, name in imported(path, tree):
+            top, *rest = name.split(".")
+            wrong = (top == "experiments" and rest[:1] and rest[0] not in allowed) or (part and top == "benchmarks")
+            if part not in JOINS and wrong:
+                found.append(f"{place.as_posix()}:{line} imports {name}")
+    return found
+
+
+def circles(tree: Path, *folders: str) -> list[str]:
+    """Files that import each other in a circle (or lead into one), imports inside functions included."""
+    files = {".".join(path.relative_to(tree).with_suffix("").parts): path for path in python_files(tree, *folders)}
+    below = {
+        module: files.keys() & {n if n in files else n.rpartition(".")[0] for _, n in imported(path, tree)}
+        - {module}
+        for module, path in files.items()
+    }
+    while free := [module for module, others in below.items() if not others & below.keys()]:
+        for module in free:
+            del below[module]
+    return sorted(below)
+
+
+def hidden_imports(tree: Path) -> list[str]:
+    """Imports of our own modules inside functions: an arrow that nobody sees. (SciPy waits until it is needed.)"""
+    found = []
+    for path in python_files(tree, "dualtape", *USERS):
+        place = path.relative_to(tree).as_posix()
+        text = path.read_text(encoding="utf-8")
+        inside = set()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.Lambda):
+                inside |= {n.lineno for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)}
+        for line, name in imported(path, tree):
+            if line in inside and name.split(".")[0] in ("dualtape", *USERS) and place not in LATE:
+                found.append(f"{place}:{line} imports {name} inside a function")
+    return found
+
+
+def looked_up_by_name(tree: Path) -> list[str]:
+    """Rows found by their name below ``ops``: an arrow up, in other words."""
+    pattern = re.compile(r"""\b(?:TABLE|ROWS)(?:\.get\()?\[?["']""")
+    return [
+        f"{path.relative_to(tree).as_posix()}:{k}: {line.strip()}"
+        for room in ROOMS[: ROOMS.index("ops")]
+        for path in python_files(tree, f"dualtape/{room}")
+        for k, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
 def without_reason(tree: Path) -> list[str]:
     """Files whose first line is not a docstring, and long files whose docstring has no sentence "Length: ..."."""
     found = []
@@ -117,11 +181,70 @@ def grow(tree: Path, files: dict[str, str]) -> Path:
 
 def test_imports_point_down() -> None:
     assert not arrows_up(ROOT)
+    assert not arrows_between_experiments(ROOT)
+    assert not hidden_imports(ROOT)
+    assert not looked_up_by_name(ROOT)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert not circles(ROOT, "dualtape")
+    assert not circles(ROOT, "experiments", "benchmarks")
+
+
+@pytest.mark.parametrize(
+    ("files", "wrong"),
+    [
+        ({"dualtape/core/a.py": "from dualtape.core import b", "dualtape/core/b.py": "import dualtape.core.a"}, 2),
+        ({"dualtape/core/a.py": "def f():\n    from .b import g", "dualtape/core/b.py": "from .a import f"}, 2),
+        ({"dualtape/core/a.py": "from .b import g", "dualtape/core/b.py": "import math"}, 0),
+    ],
+)
+def test_a_circle_is_found(tmp_path: Path, files: dict[str, str], wrong: int) -> None:
+    assert len(circles(grow(tmp_path, files), "dualtape")) == wrong
+
+
+def test_hidden_arrows_are_found(tmp_path: Path) -> None:
+    files = {
+        "dualtape/modes/tape.py": "def f():\n    from dualtape.core import sweep",
+        "dualtape/core/tensor.py": "x = TABLE['cast']",
+        "dualtape/batching/value.py": "x = ROWS.get('cast')",
+        "dualtape/ops/linalg.py": "def f():\n    from scipy.linalg import lapack",
+        "dualtape/ops/shaping.py": "x = ROWS['cast']",
+    }
+    tree = grow(tmp_path, files)
+    assert [line.split(":")[0] for line in hidden_imports(tree)] == ["dualtape/modes/tape.py"]
+    assert [line.split(":")[0] for line in looked_up_by_name(tree)] == [
+        "dualtape/core/tensor.py",
+        "dualtape/batching/value.py",
+    ]
+
+
+def test_an_arrow_between_experiments_is_found(tmp_path: Path) -> None:
+    files = {
+        "experiments/harness/a.py": "from ..shared import b",
+        "experiments/shared/b.py": "from ..hvp import c",
+        "experiments/hvp/c.py": "from ..nesting.d import x\nfrom benchmarks import y",
+        "benchmarks/z.py": "from experiments.hvp import c",
+        "experiments/catalogue.py": "from .hvp import c",
+        "experiments/nesting/d.py": "from ..shared import b\nfrom ..harness import a",
+    }
+    found = [line.split(":")[0] for line in arrows_between_experiments(grow(tmp_path, files))]
+    assert sorted(found) == [
+        "benchmarks/z.py",
+        "experiments/harness/a.py",
+        "experiments/hvp/c.py",
+        "experiments/hvp/c.py",
+        "experiments/shared/b.py",
+    ]
 
 
 @pytest.mark.parametrize(
     ("file", "text"),
     [
+        ("dualtape/memory/reserve.py", "from dualtape.core import tensor"),
+        ("dualtape/core/tensor.py", "from dualtape.batching.value import Batch"),
+        ("dualtape/batching/value.py", "from dualtape.modes import tape"),
+        ("dualtape/modes/tape.py", "from dualtape.ops import shaping"),
         ("dualtape/core/tape.py", "from dualtape.ops import elementwise"),
         ("dualtape/core/tape.py", "from ..transforms.products import jvp"),
         ("dualtape/core/tape.py", "from .. import ops"),
@@ -135,7 +258,7 @@ def test_imports_point_down() -> None:
         ("dualtape/transforms/products.py", "from dualtape.testing import check_grads"),
         ("dualtape/inspect.py", "import dualtape.testing"),
         ("dualtape/scipy/optimize.py", "from ..optimizers import Adam"),
-        ("experiments/nesting.py", "from dualtape.core.tape import GradientTape"),
+        ("experiments/nesting/experiment.py", "from dualtape.core.tape import GradientTape"),
         ("experiments/nesting.py", "from dualtape import ops"),
         ("experiments/nesting.py", "import dualtape as dt\ndt.core.recorders"),
         ("benchmarks/run.py", "from dualtape.transforms.products import jvp"),

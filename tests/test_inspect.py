@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dualtape as dt
-from dualtape.core.costs import Work
+from dualtape.facts.costs import Work
 
 X = np.array([0.2, 0.4, 0.6])
 

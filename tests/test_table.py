@@ -18,10 +18,10 @@ from cases import CASES
 
 import dualtape as dt
 from dualtape.core import recorders
-from dualtape.core.costs import Parts, Performed
 from dualtape.core.lookup import ROWS, TABLE
 from dualtape.core.recorders import Recorder
 from dualtape.core.tensor import Node, tensor
+from dualtape.facts.costs import Parts, Performed
 from dualtape.testing import check_grads
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")

@@ -1,4 +1,4 @@
-"""A stand-in for arrays, in eighty lines: a value that knows the list of NumPy calls it came from, and can replay it.
+"""A stand-in for arrays, in a hundred lines: a value that knows the NumPy calls it came from, and can replay them.
 
 It shows what a stand-in has to answer (``dualtape/core/standin.py``), and proves that kernels and rules read nothing in
 secret: what goes through them comes out at another point as it would have been computed there.
@@ -118,7 +118,7 @@ def found_in(values: Any) -> Any:
 
 def replayed(outputs: Any, arrays: Any) -> Any:
     """What a traced program gives for other arrays: all its steps, carried out again."""
-    first = found_in(outputs)
+    first = found_in((outputs,))
     results: dict[Any, Any] = {-1 - k: a[()] for k, a in enumerate(arrays)}
     for k, (function, args, kwargs) in enumerate(first.steps if first is not None else ()):
         found = function(*opened(args, results), **opened(kwargs, results))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import costs, patterns
 from dualtape.core.calls import PLAIN, call_of_two
 from dualtape.core.cotangents import cast_back, fitted, guarded
 from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, publish
 from dualtape.core.tensor import Node, Tensor, opened
+from dualtape.facts import costs, patterns
 from dualtape.memory import blocks
 
 ndarray = np.ndarray

@@ -7,11 +7,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from dualtape.core import costs, patterns
 from dualtape.core.calls import call_of_list, call_of_many, call_of_one, call_of_two, fresh, stack_now
 from dualtape.core.edges import Factor, Joint, Linear, Number, Partial, Ruled
 from dualtape.core.table import OPERANDS, OUT, Columns, Edge, Row, Rule, publish, reads
 from dualtape.core.tensor import Node, Tensor, operand
+from dualtape.facts import costs, patterns
 
 
 # ------------------------------------------------------------------ elementwise
@@ -104,12 +104,9 @@ def linear(
     Args:
         kernel: ``kernel(x, **params)`` on plain arrays.
         transpose: ``transpose(g, shape, **params)``, of operations that have rows themselves.
-        name: the row's name; the kernel's if None.
-        functions: other names and functions that this row answers for.
         selects: it leaves elements out, so zeros in its cotangent mean "not taken".
         internal: an adjoint helper: plain arrays in, plain arrays out, so that rules stay plain NumPy.
-        doc: the docstring.
-        **columns: facts, where the family's default does not hold.
+        name, functions, doc, **columns: as for ``elementwise``.
 
     Returns:
         The operation.
@@ -135,10 +132,7 @@ def bilinear(
         kernel: ``kernel(x, y, **params)`` on plain arrays.
         transpose_x: ``(g, y, shape_of_x, **params)``, linear in g and y.
         transpose_y: ``(g, x, shape_of_y, **params)``.
-        name: the row's name; the kernel's if None.
-        functions: other names and functions that this row answers for.
-        doc: the docstring.
-        **columns: facts, where the family's default (the cost of a contraction) does not hold.
+        name, functions, doc, **columns: as for ``elementwise``.
 
     Returns:
         The operation.
@@ -163,10 +157,7 @@ def joint(
     Args:
         kernel: ``kernel(list_of_arrays, **params)``.
         split: ``split(g, shapes, **params)``, the cotangents of the operands, one after the other.
-        name: the row's name.
-        functions: other names and functions that this row answers for.
-        doc: the docstring.
-        **columns: facts, where the family's default does not hold.
+        name, functions, doc, **columns: as for ``elementwise``.
 
     Returns:
         The operation, a function of a list.
@@ -196,12 +187,9 @@ def general(
         kernel: ``kernel(*operands, **params)`` on plain arrays; a tuple of arrays if there are several results.
         jvp: the forward rule, or one for each operand; None for an operand without derivative.
         vjp: the reverse rule, or one for each operand.
-        name: the row's name; the kernel's if None.
-        functions: other names and functions that this row answers for.
         outputs: the number of results.
         selects: it leaves elements out, so zeros in its cotangent mean "not taken".
-        doc: the docstring.
-        **columns: facts, where the family's default does not hold.
+        name, functions, doc, **columns: as for ``elementwise``.
 
     Returns:
         The operation.
@@ -249,17 +237,13 @@ def nondifferentiable(
 
     Args:
         kernel: ``kernel(*operands, **params)`` on plain arrays.
-        name: the row's name; the kernel's if None.
-        functions: other names and functions that this row answers for.
         outputs: the number of results.
-        doc: the docstring.
-        **columns: facts.
+        name, functions, doc, **columns: as for ``elementwise``.
 
     Returns:
         The operation.
     """
-    facts: Columns = {"pattern": patterns.nothing}
-    row = Row(name or kernel.__name__, kernel, kind="absent", outputs=outputs, **(facts | columns))
+    row = Row(name or kernel.__name__, kernel, kind="absent", outputs=outputs, **columns)
 
     def call(*args: Any, **params: Any) -> Any:
         operands = [a._node if a.__class__ is Tensor else a for a in map(operand, args)]

@@ -153,25 +153,6 @@ def without(recorder: Recorder) -> Iterator[None]:
         STACK.set((*(r for r in before if r.live), *entered))
 
 
-def stop_recording() -> Any:
-    """Pause every tape and accumulator of this thread for the length of a ``with`` block.
-
-    Returns:
-        A context manager.
-
-    Example:
-        >>> import dualtape as dt
-        >>> x = dt.constant(3.0)
-        >>> with dt.GradientTape() as tape:
-        ...     tape.watch(x)
-        ...     with dt.stop_recording():
-        ...         y = x * x
-        >>> print(tape.gradient(y, x))
-        None
-    """
-    return paused()
-
-
 @contextmanager
 def paused() -> Iterator[None]:
     """Run a block with nobody recording; a recorder that is entered in it and not left stays."""

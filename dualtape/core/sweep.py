@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import OPEN
-from dualtape.core.tensor import Node, Tensor, among, constant, tensor
+from dualtape.core.tensor import Node, Tensor, among, tensor
 from dualtape.memory.reserve import GROWN, trim
 
 Entries = dict[int, Any]
@@ -140,7 +140,7 @@ def finished(c: Any, source: Any, zero: bool = True) -> Any:
     if c is None:
         if not zero:
             return None
-        return constant(np.zeros(source.shape, source.dtype))
+        return tensor(np.zeros(source.shape, source.dtype)[()])
     if c.__class__ is Tensor:
         return c
     if c.__class__ is np.ndarray:

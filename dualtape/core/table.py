@@ -16,8 +16,8 @@ import numpy as np
 
 from dualtape.core.cotangents import cast_back, fit, stretched
 from dualtape.core.lookup import ROWS, register
-from dualtape.core.patterns import dense
 from dualtape.core.tensor import Node, among, opened
+from dualtape.facts.patterns import dense
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

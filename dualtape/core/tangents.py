@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from dualtape.core import recorders
 from dualtape.core.cotangents import stretched
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.tensor import Node, Tensor, constant
-from dualtape.memory.reserve import copied
+from dualtape.core.tensor import Node, Tensor
 
 
 class TangentRecorder(Recorder):
@@ -120,19 +116,3 @@ def attach(node: Node, key: int, tangent: Any) -> None:
         node.tangents = {key: tangent}
     else:
         node.tangents[key] = tangent
-
-
-def tangent_like(value: Any, tangent: Any, name: str) -> Any:
-    """A tangent checked against its primal's value: the same shape, converted to its dtype."""
-    if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
-        return (tangent.copy() if tangent.size < 4096 else copied(tangent))[()]
-    if value.dtype.kind not in "fc":
-        raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
-    t = tangent if isinstance(tangent, Tensor) else constant(tangent)
-    if t.shape != value.shape:
-        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
-    if t.dtype != value.dtype:
-        if t.dtype.kind == "c":
-            raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
-        t = t.astype(value.dtype)
-    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value

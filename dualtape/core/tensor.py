@@ -272,25 +272,15 @@ class Operand:
         ) -> Tensor: ...
         def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
         def sum(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            keepdims: Any = False,
-            initial: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+            where: Any = True
         ) -> Tensor: ...
         def mean(
             self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
         ) -> Tensor: ...
         def prod(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            keepdims: Any = False,
-            initial: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+            where: Any = True
         ) -> Tensor: ...
         def max(
             self, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
@@ -299,26 +289,12 @@ class Operand:
             self, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
         ) -> Tensor: ...
         def var(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: Any = False,
-            *,
-            correction: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+            correction: Any = None, where: Any = True
         ) -> Tensor: ...
         def std(
-            self,
-            axis: Any = None,
-            dtype: Any = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: Any = False,
-            *,
-            correction: Any = None,
-            where: Any = True,
+            self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+            correction: Any = None, where: Any = True
         ) -> Tensor: ...
         def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor: ...
         def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor: ...
@@ -388,7 +364,7 @@ class Tensor(Operand):
         return wrap(self._node)
 
     def __reduce__(self) -> Any:
-        return constant, (np.asarray(self._leave("pickling")),)
+        return tensor, (np.array(self._leave("pickling"))[()],)
 
 
 def called_from() -> str:
@@ -459,47 +435,6 @@ def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return value if base is None else copied_once(value)
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Tensor:
-    """A new Tensor from a number, an array or nested sequences of them; the data are copied.
-
-    Args:
-        value: a number, ndarray, Tensor, or nested sequences; Tensors inside sequences keep their derivative.
-        dtype: the dtype of the result; NumPy's choice if None.
-        shape: if given, ``value`` is filled or reshaped to it, as TensorFlow does.
-        name: accepted as TensorFlow does; Tensors have no names here.
-
-    Returns:
-        A Tensor.
-
-    Raises:
-        TypeError: for values NumPy has no numeric dtype for.
-
-    Example:
-        >>> import dualtape as dt
-        >>> dt.constant([1, 2], dtype="float32")
-        Tensor([1., 2.], dtype=float32)
-    """
-    if isinstance(value, Operand) or (isinstance(value, (list, tuple)) and has_tensor(value)):
-        x = operand(value)
-        if dtype is not None and x.dtype != np.dtype(dtype):
-            x = x.astype(dtype)
-        elif isinstance(value, Operand):
-            x = np.copy(x)
-    else:
-        array = np.array(value, dtype=dtype)
-        if array.dtype == object:
-            if has_tensor(array):
-                return constant(array.tolist(), dtype, shape)
-            raise TypeError(f"no Tensor can be made of {type(value).__name__}: its elements are {kind_of_items(array)}")
-        if array.dtype.kind not in "biufc":
-            raise TypeError(f"no Tensor can be made of dtype {array.dtype}: numbers and booleans only")
-        x = tensor(array[()])
-    if shape is not None:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        x = x.reshape(shape) if x.size != 1 else np.broadcast_to(x.reshape(()), shape)
-    return x  # type: ignore[no-any-return]
-
-
 def has_tensor(value: Any) -> bool:
     """Whether nested sequences or an object array hold a Tensor or Variable."""
     if isinstance(value, np.ndarray):
@@ -507,11 +442,6 @@ def has_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(has_tensor(v) for v in value)
     return isinstance(value, Operand)
-
-
-def kind_of_items(array: np.ndarray[Any, Any]) -> str:
-    """The type names in an object array, for an error message."""
-    return ", ".join(sorted({type(v).__name__ for v in array.flat})[:3]) or "objects"
 
 
 OBJECT = np.dtype(object)

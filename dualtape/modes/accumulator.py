@@ -7,12 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from dualtape.batching.level import Batch, Level
-from dualtape.batching.sweeps import BatchRecorder, unpacked
+from dualtape.batching.sweeps import BatchRecorder, directions, each_direction
 from dualtape.core import recorders
 from dualtape.core.standin import Refused, Standin
-from dualtape.core.tangents import TangentRecorder, attach, tangent_like
-from dualtape.core.tensor import Operand, Tensor, constant, new_id, tensor
+from dualtape.core.tangents import TangentRecorder, attach
+from dualtape.core.tensor import Operand, Tensor, new_id, tensor
+from dualtape.memory.reserve import copied
+from dualtape.modes.constant import constant
 from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.modes.structure import flatten, match_structure
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
@@ -46,8 +47,7 @@ class ForwardAccumulator:
 
     def __init__(self, primals: Any, tangents: Any, *, batch: bool = False) -> None:
         self._key = new_id()
-        self._batch = batch
-        self._level: Any = None
+        self._level: Any = None  # of the tangents, if they are batches
         self._recorder: TangentRecorder | None = None
         xs, _ = flatten(primals)
         ts = match_structure(primals, tangents, len(xs))
@@ -64,25 +64,15 @@ class ForwardAccumulator:
             if node.id in seen:
                 raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")
             seen.add(node.id)
-            check = self._directions if batch else tangent_like
-            checked.append((node, check(node.value, t, name)))
+            if batch:
+                t = directions(self._level, tangent_like, node.value, t, name)
+                self._level = t.level
+            else:
+                t = tangent_like(node.value, t, name)
+            checked.append((node, t))
         for node, t in checked:
             attach(node, self._key, t)
         self._marked = [node.tangents for node, _ in checked]
-
-    def _directions(self, value: Any, tangents: Any, name: str) -> Batch:
-        """A batch of tangents, checked against their primal's value."""
-        shape = tangents.shape if hasattr(tangents, "shape") else np.shape(tangents)
-        size = shape[0] if shape else 0
-        if self._level is None:
-            self._level = Level(size)
-        if not shape or shape[1:] != value.shape:
-            raise ValueError(
-                f"the tangents of {name} have shape {shape}: with batch=True one axis is needed before {value.shape}"
-            )
-        if size != self._level.size:
-            raise ValueError(f"{size} tangents of {name}, but {self._level.size} of the one before it")
-        return Batch(self._level, tangent_like(np.broadcast_to(np.zeros((), value.dtype), shape), tangents, name))
 
     # Where the primals keep their tangents. Not the primals: those may go while the accumulator stays.
     _marked: Sequence[dict[int, Any]] = ()
@@ -94,10 +84,8 @@ class ForwardAccumulator:
     def __enter__(self) -> Self:
         if self._recorder is not None:
             raise ValueError("this accumulator is already recording; leave it before entering it again")
-        if self._batch and self._level is not None:
-            self._recorder = BatchRecorder(self._key, self._level)
-        else:
-            self._recorder = TangentRecorder(self._key)
+        key, level = self._key, self._level
+        self._recorder = TangentRecorder(key) if level is None else BatchRecorder(key, level)
         recorders.push(self._recorder)
         return self
 
@@ -123,7 +111,7 @@ class ForwardAccumulator:
     def _tangent(self, x: Any, zero: bool) -> Any:
         if isinstance(x, IndexedSlices):
             t = self._tangent(x.values, zero)
-            if t is None or not self._batch:
+            if t is None or self._level is None:
                 return None if t is None else IndexedSlices(t, x.indices, x.dense_shape)
             # One tangent for each direction: an array, since slices have no axis in front of the first.
             return np.stack([IndexedSlices(row, x.indices, x.dense_shape)._read() for row in t])
@@ -132,8 +120,24 @@ class ForwardAccumulator:
         if t is None and node is not None and isinstance(node.value, Standin) and node.value.is_inside(self._recorder):
             raise Refused("an accumulator around vmap cannot be asked inside for the tangents of single examples")
         if t is None:
-            shape = np.shape(x) if not self._batch or self._level is None else (self._level.size, *np.shape(x))
+            shape = np.shape(x) if self._level is None else (self._level.size, *np.shape(x))
             return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None
         if self._level is not None:
-            t = unpacked(self._level, t)
+            t = each_direction(self._level, t)
         return t if t.__class__ is Tensor else tensor(t)
+
+
+def tangent_like(value: Any, tangent: Any, name: str) -> Any:
+    """A tangent checked against its primal's value: the same shape, converted to its dtype."""
+    if tangent.__class__ is np.ndarray and tangent.dtype == value.dtype and tangent.shape == value.shape:
+        return (tangent.copy() if tangent.size < 4096 else copied(tangent))[()]
+    if value.dtype.kind not in "fc":
+        raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
+    t = tangent if isinstance(tangent, Tensor) else constant(tangent)
+    if t.shape != value.shape:
+        raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
+    if t.dtype != value.dtype:
+        if t.dtype.kind == "c":
+            raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
+        t = t.astype(value.dtype)
+    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value

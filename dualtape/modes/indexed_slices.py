@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.tensor import Node, Operand, Tensor, constant, operand, raw, tensor, wrap
+from dualtape.core.tensor import Node, Operand, Tensor, operand, raw, tensor, wrap
+from dualtape.modes.constant import constant
 
 
 class IndexedSlices(Operand):

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.batching.sweeps import chunk_size, chunks, rows, unit_seeds
+from dualtape.batching.sweeps import chunk_size, chunks, pull_many, unit_seeds
 from dualtape.core.standin import Standin
 from dualtape.core.sweep import Entries, finished
-from dualtape.core.tensor import Operand, Tensor, constant, operand
+from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.modes.constant import constant
 
 # The entries of a tape, the identities of the sources, and whether all that is watched is among them.
 Recorded = tuple[Entries, list[int], bool]
@@ -32,11 +33,11 @@ def jacobian(recorded: Recorded, y: Tensor, sources: list[Any], one_by_one: bool
     count = node.value.size if node.value.dtype.kind in "fc" else 0
     size = chunk_size(entries, chunk, count, node.value.nbytes + sum([s.nbytes for s in sources]))
     parts = [
-        rows(entries, node, ids, unit_seeds(node.value, a, b), all_watched, one_by_one=one_by_one)
+        pull_many(entries, node, ids, unit_seeds(node.value, a, b), all_watched, one_by_one=one_by_one)
         for a, b in chunks(count, size)
     ]
     if not parts and node.value.dtype.kind in "fc":  # an empty target: what is connected, a sweep with zeros can tell
-        parts = [rows(entries, node, ids, np.zeros((1, *y.shape), y.dtype), all_watched, one_by_one=True)]
+        parts = [pull_many(entries, node, ids, np.zeros((1, *y.shape), y.dtype), all_watched, one_by_one=True)]
         parts = [[None if c is None else c[:0] for c in part] for part in parts]
     return [joined([part[k] for part in parts], (*y.shape, *s.shape)) for k, s in enumerate(sources)]
 
@@ -65,7 +66,7 @@ def batch_jacobian(recorded: Recorded, y: Tensor, source: Any, one_by_one: bool,
     parts = []
     for a, b in chunks(count, size):
         seeds = np.broadcast_to(unit_seeds(like, a, b)[:, None], (b - a, *shape))
-        parts.append(rows(entries, node, ids, seeds, all_watched, one_by_one=one_by_one)[0])
+        parts.append(pull_many(entries, node, ids, seeds, all_watched, one_by_one=one_by_one)[0])
     if not parts or parts[0] is None:
         return constant(np.zeros((*shape, *inner[1:]), y.dtype))
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -18,7 +18,8 @@ from dualtape.core.recorders import Recorder
 from dualtape.core.standin import OPEN, Refused, Standin
 from dualtape.core.sweep import Entries, finished, kept_bytes, sweep
 from dualtape.core.table import Row
-from dualtape.core.tensor import Node, Operand, constant
+from dualtape.core.tensor import Node, Operand
+from dualtape.modes.constant import constant
 from dualtape.modes.explain import why
 from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.modes.jacobians import Recorded, batch_jacobian, jacobian, target_of

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core import costs, patterns
 from dualtape.core.calls import NOTHING
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row
-from dualtape.core.tensor import Node, Operand, Tensor, constant, read_only, tensor, wrap
+from dualtape.core.tensor import Node, Operand, Tensor, read_only, tensor, wrap
+from dualtape.facts import costs, patterns
+from dualtape.modes.constant import constant
 from dualtape.modes.indexed_slices import IndexedSlices
 
 

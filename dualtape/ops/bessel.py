@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise
 from dualtape.core.tensor import raw
+from dualtape.facts.costs import elementwise as cost
 
 LEGENDRE = np.polynomial.legendre.leggauss(64)
 

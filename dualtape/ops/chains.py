@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs, patterns
-from dualtape.core.costs import Work
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import operand
+from dualtape.facts import costs, patterns
+from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import column, inv, matrices
 from dualtape.ops.products import matmul

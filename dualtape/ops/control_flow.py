@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core.recorders import stop_recording
-from dualtape.core.tensor import Operand, constant, operand, raw
+from dualtape.core.tensor import Operand, operand, raw
+from dualtape.modes.constant import constant
+from dualtape.modes.pause import stop_recording
 from dualtape.modes.structure import map_structure
 
 if TYPE_CHECKING:

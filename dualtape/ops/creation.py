@@ -11,7 +11,8 @@ import numpy as np
 
 from dualtape.core.calls import fresh
 from dualtape.core.lookup import register
-from dualtape.core.tensor import Operand, Tensor, constant, operand, raw
+from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.modes.constant import constant
 from dualtape.modes.variable import Variable
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.batching import functions as batches
-from dualtape.batching.level import Batch, shifted
-from dualtape.core import costs, patterns
+from dualtape.batching.batch import Batch
+from dualtape.batching.physical import repeated, shifted
 from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, operand
+from dualtape.facts import costs, patterns
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.views import Kind, link_if_shared, read_only
 
@@ -33,7 +33,7 @@ def _planted(g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) ->
 
 def planted_batch(level: Any, g: Any, to: tuple[int, ...], offset: int, axes: tuple[int, int]) -> Any:
     """A diagonal of zeros."""
-    p = batches.only(level, g)
+    p = repeated(level, g)
     return Batch(level, planted(p, to=(p.shape[0], *to), offset=offset, axes=shifted(axes, len(to))))
 
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs, patterns
 from dualtape.core.calls import fresh
-from dualtape.core.costs import Work
-from dualtape.core.costs import elementwise as cost
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import elementwise, general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import costs, patterns
+from dualtape.facts.costs import Work
+from dualtape.facts.costs import elementwise as cost
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dualtape.batching import functions as batches
-from dualtape.batching.level import Batch, Level, each, is_batched
-from dualtape.core import costs, patterns
+from dualtape.batching.batch import Batch
+from dualtape.batching.examples import each
+from dualtape.batching.level import Level
+from dualtape.batching.physical import is_batched, physical
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Tensor, raw
+from dualtape.facts import costs, patterns
 from dualtape.ops.linalg import count, inverse_or_nan, matrices, mH
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def many_right_sides(level: Level, x: Any, y: Any, lower: bool, unit: bool) -> A
     if is_batched(level, y) and not is_batched(level, x) and x.ndim == y.ndim == 2:
         p = np.moveaxis(y.physical, 0, 1)
         columns = np.reshape(p, (p.shape[0], -1))
-        out = np.reshape(triangular(batches.held(level, x), columns, lower, unit), p.shape)
+        out = np.reshape(triangular(physical(level, x), columns, lower, unit), p.shape)
         return Batch(level, np.moveaxis(out, 1, 0))
     return each(level, triangular, x, y, lower=lower, unit=unit)
 

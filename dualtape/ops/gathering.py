@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs, patterns
 from dualtape.core.calls import fresh, record
 from dualtape.core.cotangents import cast_back
 from dualtape.core.edges import Linear
 from dualtape.core.table import Row, publish
 from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
+from dualtape.facts import costs, patterns
 from dualtape.modes.indexed_slices import Slices
 from dualtape.modes.variable import Variable
 from dualtape.ops.indexing import getitem, scatter

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core import costs, patterns
-from dualtape.core.costs import Work
 from dualtape.core.cotangents import guarded, unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
@@ -22,6 +20,8 @@ from dualtape.core.recorders import is_tracked
 from dualtape.core.standin import every, some
 from dualtape.core.table import Columns
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import costs, patterns
+from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
 
 if TYPE_CHECKING:

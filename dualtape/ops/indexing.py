@@ -14,9 +14,9 @@ from weakref import ref
 
 import numpy as np
 
-from dualtape.batching import functions as batches
-from dualtape.batching.level import Batch, is_batched, top
-from dualtape.core import costs, patterns
+from dualtape.batching import indices as batches
+from dualtape.batching.batch import Batch
+from dualtape.batching.physical import is_batched, physical, repeated, top
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.edges import Together
@@ -27,6 +27,10 @@ from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
+from dualtape.facts import costs, patterns
+from dualtape.modes.constant import constant
+from dualtape.ops import elementwise as elementary
+from dualtape.ops import nondifferentiable as absent
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
 
 if TYPE_CHECKING:
@@ -51,7 +55,7 @@ def normal_index(index: Any) -> tuple[Any, bool]:
     if isinstance(index, (np.integer, slice)):
         return index, True
     value = index._value() if isinstance(index, Operand) else index
-    if value.__class__ is Batch:  # an index for each example
+    if isinstance(value, Standin):  # of a batch: an index for each example
         if value.dtype.kind not in "iub":
             raise IndexError(f"an index is an integer, a slice or an array of integers or booleans, not {value!r}")
         return value, False
@@ -126,11 +130,11 @@ def pull_read(entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
     else:
         buffer = np.zeros((level.size, *shape), dtype)
         if before is not None:
-            before = batches.whole(level, before)
+            before = repeated(level, before)
             if before.__class__ is not ndarray:
                 return False
             buffer = buffer + before
-    g = cast_back(batches.whole(level, g), dtype)
+    g = cast_back(repeated(level, g), dtype)
     if g.__class__ is not ndarray:
         return False
     if not basic:
@@ -156,7 +160,7 @@ def _scatter(g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
 
 def scatter_batch(level: Any, g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
     """What was read by an index, put at its place in zeros."""
-    p = batches.whole(level, g)
+    p = repeated(level, g)
     out = np.zeros((level.size, *to), p.dtype)
     key, p = batches.placed(level, p, index, len(to))
     if p.__class__ is not np.ndarray:
@@ -312,9 +316,9 @@ def last_written(index: Any, shape: tuple[int, ...]) -> Any:
 
 def assign_batch(level: Any, x: Any, v: Any, index: Any, basic: bool = True, alone: bool = False) -> Any:
     """x with x[index] replaced by v."""
-    p = batches.whole(level, x)
+    p = repeated(level, x)
     written = np.empty(rank_shape(level, x, index))
-    q = batches.held(level, v)
+    q = physical(level, v)
     if is_batched(level, v):
         q = q.reshape((q.shape[0], *(1,) * (written.ndim - v.ndim), *q.shape[1:]))
         q = np.broadcast_to(q, (q.shape[0], *written.shape))
@@ -515,15 +519,13 @@ def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: None
 
 
 def positions(indices: Any) -> Any:
-    """Indices without derivative: an array, or a Batch if each example has its own."""
+    """Indices without derivative: an array, or a stand-in (of a batch: each example has its own)."""
     index = raw(operand(indices))
-    return index if index.__class__ is Batch else np.asarray(index)
+    return index if isinstance(index, Standin) else np.asarray(index)
 
 
 def as_tensor(x: Any) -> Tensor:
     """A Tensor on what may be a plain array."""
-    from dualtape.core.tensor import constant
-
     return x if x.__class__ is Tensor else constant(x)
 
 
@@ -552,23 +554,20 @@ register(take_along_axis, np.take_along_axis, "take_along_axis")
 
 def methods() -> dict[str, Any]:
     """Python's item protocol and the in-place operators."""
-    from dualtape.ops import elementwise as e
-    from dualtape.ops import nondifferentiable as n
-
     return {
         "__getitem__": getitem,
-        "__imod__": in_place(e.remainder),
-        "__ifloordiv__": in_place(n.floor_divide),
-        "__iand__": in_place(n.bitwise_and),
-        "__ior__": in_place(n.bitwise_or),
-        "__ixor__": in_place(n.bitwise_xor),
-        "__ilshift__": in_place(n.bitwise_left_shift),
-        "__irshift__": in_place(n.bitwise_right_shift),
-        "__iadd__": in_place(e.add),
-        "__isub__": in_place(e.subtract),
-        "__imul__": in_place(e.multiply),
-        "__itruediv__": in_place(e.divide),
-        "__ipow__": in_place(e.pow),
+        "__imod__": in_place(elementary.remainder),
+        "__ifloordiv__": in_place(absent.floor_divide),
+        "__iand__": in_place(absent.bitwise_and),
+        "__ior__": in_place(absent.bitwise_or),
+        "__ixor__": in_place(absent.bitwise_xor),
+        "__ilshift__": in_place(absent.bitwise_left_shift),
+        "__irshift__": in_place(absent.bitwise_right_shift),
+        "__iadd__": in_place(elementary.add),
+        "__isub__": in_place(elementary.subtract),
+        "__imul__": in_place(elementary.multiply),
+        "__itruediv__": in_place(elementary.divide),
+        "__ipow__": in_place(elementary.pow),
     }
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import costs, patterns
 from dualtape.core.calls import call_of_many
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import general, ruled
 from dualtape.core.lookup import register
 from dualtape.core.table import Row, publish
 from dualtape.core.tensor import opened, operand, raw
+from dualtape.facts import costs, patterns
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.products import mT
 

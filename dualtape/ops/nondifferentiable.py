@@ -12,6 +12,7 @@ import numpy as np
 from dualtape.core.families import nondifferentiable as absent
 from dualtape.core.lookup import register
 from dualtape.core.tensor import SCALARS, Operand, raw
+from dualtape.ops.elementwise import where
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -81,8 +82,6 @@ flatnonzero = absent(np.flatnonzero, name="flatnonzero", functions=[np.flatnonze
 
 def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, one Tensor per axis (no derivative)."""
-    from dualtape.ops.elementwise import where
-
     return where(x)
 
 

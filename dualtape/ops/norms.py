@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.batching import functions as batches
-from dualtape.core import costs, patterns
-from dualtape.core.costs import Work
 from dualtape.core.families import general, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import some
 from dualtape.core.tensor import operand, raw
+from dualtape.facts import costs, patterns
+from dualtape.facts.costs import Work
 from dualtape.ops.elementwise import direction, unit
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, inv, solve

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core import costs, patterns
+from dualtape.core.calls import fresh
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear, linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.facts import costs, patterns
 from dualtape.memory.reserve import SMALLEST, room
+from dualtape.ops.elementwise import multiply
+from dualtape.ops.indexing import scatter
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -115,8 +118,6 @@ def _alone_back(g: Any, shape: tuple[int, ...], subscripts: str) -> Any:
     # Repeated indices: the cotangent sits on the diagonal of zeros.
     grids = np.ogrid[tuple(slice(sizes[c]) for c in distinct)]
     index = tuple(grids[distinct.index(c)] for c in source)
-    from dualtape.ops.indexing import scatter
-
     return scatter(back, index=index, basic=False, to=shape)
 
 
@@ -263,8 +264,6 @@ def as_array(x: Any) -> Any:
 
 def operand_tensor(x: Any) -> Any:
     """A Tensor made of a plain result."""
-    from dualtape.core.calls import fresh
-
     return fresh(x)
 
 
@@ -314,8 +313,6 @@ def dot(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
     x, y = operand(x), operand(y)
     n, m = np.ndim(x), np.ndim(y)
     if n == 0 or m == 0:
-        from dualtape.ops.elementwise import multiply
-
         return multiply(x, y)
     if m <= 2:
         return matmul(x, y)
@@ -337,8 +334,6 @@ def vdot(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, axis: int = -1) -> Tensor:
     """The sum of products along one axis, the first factor conjugated; NumPy's ``vecdot``."""
-    from dualtape.ops.elementwise import multiply
-
     return np.sum(multiply(np.conjugate(operand(x)), y), axis=axis)
 
 
@@ -358,8 +353,6 @@ def has_operand(*xs: Any) -> bool:
 
 def kron(x: ArrayLike, y: ArrayLike) -> Tensor:
     """The Kronecker product; NumPy's ``kron``."""
-    from dualtape.ops.elementwise import multiply
-
     x, y = as_array(operand(x)), as_array(operand(y))
     n = max(np.ndim(x), np.ndim(y))
     sx = (1,) * (n - np.ndim(x)) + np.shape(x)

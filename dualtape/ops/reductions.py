@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.batching import functions as batches
-from dualtape.batching.level import Batch
-from dualtape.core import costs, patterns
-from dualtape.core.costs import Work
+from dualtape.batching.batch import Batch
 from dualtape.core.families import general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, finite, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import costs, patterns
+from dualtape.facts.costs import Work
+from dualtape.ops import elementwise as elementary
 from dualtape.ops.elementwise import direction, where
 from dualtape.ops.shaping import cast, ravel
 
@@ -327,17 +328,13 @@ def extreme(kernel: Any, name: str) -> Any:
         if where is not True and where is not MISSING:
             if not given:
                 raise ValueError(f"{name}: where= needs initial=, a value for empty reductions")
-            from dualtape.ops.elementwise import where as choose
-
-            x = choose(where, x, initial)
+            x = elementary.where(where, x, initial)
         x = operand(x)
         if not isinstance(x, Operand):
             x = np.asarray(x)
         y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not MISSING and keepdims))
         if given:
-            from dualtape.ops.elementwise import maximum, minimum
-
-            y = (maximum if name in ("max", "nanmax") else minimum)(y, initial)
+            y = (elementary.maximum if name in ("max", "nanmax") else elementary.minimum)(y, initial)
         return y
 
     call.__name__ = name
@@ -425,12 +422,10 @@ def moment(row: Any, name: str, root: bool) -> Any:
         keep = bool(keepdims is not MISSING and keepdims)
         if where is not True and where is not MISSING:
             d = x - mean(x, axis, keepdims=True, where=where)
-            from dualtape.ops.elementwise import abs, sqrt, square
-
-            total = sum(square(abs(d)), axis, keepdims=keep, where=where)
+            total = sum(elementary.square(elementary.abs(d)), axis, keepdims=keep, where=where)
             n = np.sum(np.broadcast_to(raw(operand(where)), x.shape), axis=axis, keepdims=keep)
             variance = total / (n - ddof).astype(total.dtype)
-            return sqrt(variance) if root else variance
+            return elementary.sqrt(variance) if root else variance
         return row(x, axis=normal_axis(axis, len(x.shape), name), ddof=ddof, keepdims=keep)
 
     call.__name__ = name
@@ -474,9 +469,7 @@ def logsumexp_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 def weights(x: Any, out: Any, axis: Axis) -> Any:
     """softmax(x) = exp(x - logsumexp(x)); where the result is -inf or inf, the elements that attain it share it."""
-    from dualtape.ops.elementwise import share
-
-    return share(x, np.reshape(out, kept_shape(raw(x).shape, axis)))
+    return elementary.share(x, np.reshape(out, kept_shape(raw(x).shape, axis)))
 
 
 logsumexp_row: Any = general(

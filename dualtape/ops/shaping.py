@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.batching import functions as batches
-from dualtape.core import patterns
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
+from dualtape.facts import patterns
+from dualtape.modes.constant import constant
+from dualtape.ops.elementwise import real, where
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
 
 if TYPE_CHECKING:
@@ -89,8 +91,6 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     if dtype.kind not in "fc":
         return to_integer(x, dtype=dtype)
     if isinstance(x, Tensor) and x.dtype.kind == "c" and dtype.kind == "f":
-        from dualtape.ops.elementwise import real
-
         x = real(x)
     return cast_row(x, dtype=dtype)
 
@@ -109,8 +109,6 @@ def copy(x: ArrayLike, order: str = "K", subok: bool = False) -> Tensor:
 
 def operand_copy(x: Any) -> Any:
     """A Tensor made of plain data."""
-    from dualtape.core.tensor import constant
-
     return constant(x)
 
 
@@ -584,8 +582,6 @@ def pad(x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: An
         y = pad_row(x, widths=widths, value=0)
         values = kwargs.get("constant_values", 0)
         if isinstance(values, Operand) or np.any(np.asarray(values)):
-            from dualtape.ops.elementwise import where
-
             inside = np.pad(np.ones(np.shape(x), bool), widths)
             if isinstance(values, Operand):
                 border = operand(values)

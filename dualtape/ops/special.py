@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special as sc
 
-from dualtape.core import patterns
-from dualtape.core.costs import Work
-from dualtape.core.costs import elementwise as cost
 from dualtape.core.families import elementwise, general
 from dualtape.core.lookup import register
 from dualtape.core.standin import every, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.facts import patterns
+from dualtape.facts.costs import Work
+from dualtape.facts.costs import elementwise as cost
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import reductions
 from dualtape.ops.bessel import (

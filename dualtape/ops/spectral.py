@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import patterns
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.tensor import operand, raw
+from dualtape.facts import patterns
 from dualtape.ops.factorisations import hermitian, unit, works
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, matrices, mH

@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualtape.core import costs, recorders
+from dualtape.core import recorders
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back
 from dualtape.core.edges import Together
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.standin import Standin
 from dualtape.core.sweep import Cotangents, sweep
-from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, constant, operand, raw, tensor, wrap
+from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, operand, raw, tensor, wrap
+from dualtape.facts import costs
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten
 from dualtape.ops.shaping import identity
 from dualtape.transforms.arguments import recorded

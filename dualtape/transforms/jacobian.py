@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.batching.sweeps import chunk_size, chunks, columns, rows, unit_seeds
+from dualtape.batching.sweeps import chunk_size, chunks, pull_many, push_many, unit_seeds
 from dualtape.core.sweep import finished, planned, walk
 from dualtape.core.tensor import Tensor, raw, tensor
 from dualtape.modes.structure import flatten
@@ -73,7 +73,7 @@ def forward_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], a
         like = np.empty(x.shape, x.dtype)
         size = chunk_size(entries, chunk, like.size, like.nbytes + sum([y.nbytes for y in outs]))
         parts = [
-            columns(entries, {starts[k]: unit_seeds(like, a, b)}, ends, b - a, looped)
+            push_many(entries, {starts[k]: unit_seeds(like, a, b)}, ends, b - a, looped)
             for a, b in chunks(like.size, size)
         ]
         blocks.append([assembled([p[m] for p in parts], y, x, last=True) for m, y in enumerate(outs)])
@@ -132,7 +132,7 @@ def reverse_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], a
         node = y._node
 
         def pulled(seeds: Any, node: Any = node) -> list[Any]:
-            return rows(entries, node, ids, seeds, True, looped)
+            return pull_many(entries, node, ids, seeds, True, looped)
 
         like = np.empty(y.shape, y.dtype)
         count = like.size if y.dtype.kind in "fc" else 0

@@ -11,8 +11,9 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.cotangents import seed
 from dualtape.core.sweep import Cotangents, finished, planned, sweep, walk
-from dualtape.core.tangents import tangent_like
-from dualtape.core.tensor import Tensor, constant, operand, raw, tensor
+from dualtape.core.tensor import Tensor, operand, raw, tensor
+from dualtape.modes.accumulator import tangent_like
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, match_structure
 from dualtape.transforms.arguments import IDENTITY, Sources, carrying, ensure_callable, recorded, results, sources
 from dualtape.transforms.gradient import grad, gradients

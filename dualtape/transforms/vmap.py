@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.batching.level import Batch, Level, NotBatched, is_batched
+from dualtape.batching.batch import Batch
+from dualtape.batching.level import Level
+from dualtape.batching.physical import is_batched
 from dualtape.core import recorders
-from dualtape.core.tensor import Tensor, constant, operand, tensor
+from dualtape.core.standin import Refused
+from dualtape.core.tensor import Tensor, operand, tensor
+from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, is_leaf
 from dualtape.transforms.arguments import ensure_callable, named, result
 
@@ -63,9 +67,9 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, explain:
         try:
             return explained(batched(f, level, found, rebuild, axes, out_axes), level, explain)
         except Exception as error:
-            if size == 0 or isinstance(error, Refused):
+            if size == 0 or isinstance(error, Misused):
                 raise
-            level.note(f"the function itself ({error})" if isinstance(error, NotBatched) else "the function itself")
+            level.note(f"the function itself ({error})" if isinstance(error, Refused) else "the function itself")
         finally:
             level.close()
         return explained(one_by_one(f, size, found, rebuild, axes, out_axes), level, explain)
@@ -82,7 +86,7 @@ def explained(value: Any, level: Level, explain: bool) -> Any:
     return value, "once for each example ran: " + ", ".join(sorted(level.looped))
 
 
-class Refused(ValueError):
+class Misused(ValueError):
     """An error in the use of vmap itself."""
 
 
@@ -172,10 +176,13 @@ def batched(f: Any, level: Level, found: Any, rebuild: Any, axes: Any, out_axes:
                 x = x.copy()  # the function may keep it, and the caller write into it
             passed[j] = tensor(Batch(level, x))
     args, kwargs = rebuild(iter(passed))
-    with level.running():
+    before = level.enter()
+    try:
         out = f(*args, **kwargs)
         outs, rebuild_out = flatten(out)
         outs = [result(y) for y in outs]
+    finally:
+        level.leave(before)
     places = axes_of(out, out_axes, "the result")
     return rebuild_out(iter([placed(level, y, a, k) for k, (y, a) in enumerate(zip(outs, places, strict=True))]))
 
@@ -189,7 +196,7 @@ def placed(level: Level, y: Tensor, axis: Any, k: int) -> Tensor:
         where = place(axis, len(y.shape) + 1, k)
         return copy_of(np.broadcast_to(np.expand_dims(y, where), (*y.shape[:where], level.size, *y.shape[where:])))
     if axis is None:
-        raise Refused(f"vmap: out_axes is None for result {k}, which depends on the batch")
+        raise Misused(f"vmap: out_axes is None for result {k}, which depends on the batch")
     physical = value.physical
     where = place(axis, len(y.shape) + 1, k)
     return copy_of(np.moveaxis(physical, 0, where) if where else physical)
@@ -198,12 +205,12 @@ def placed(level: Level, y: Tensor, axis: Any, k: int) -> Tensor:
 def place(axis: int, ndim: int, k: int) -> int:
     """An axis of a result, counted from the front."""
     if not -ndim <= axis < ndim:
-        raise Refused(f"vmap: out_axes is {axis}, but with the batch result {k} has {ndim} axes")
+        raise Misused(f"vmap: out_axes is {axis}, but with the batch result {k} has {ndim} axes")
     return axis % ndim
 
 
 def copy_of(x: Any) -> Tensor:
-    """A Tensor of what may be a plain array, a Tensor or a Batch."""
+    """A Tensor of what may be an array, a Tensor or a Batch."""
     if x.__class__ is Tensor:
         return x
     return tensor(x if not isinstance(x, np.ndarray) else np.ascontiguousarray(x))

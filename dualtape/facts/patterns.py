@@ -1,10 +1,10 @@
 """The `pattern` column: which elements of a result can depend on which elements of an operand.
 
-A pattern is a function ``pattern(row, op, k, j)`` of one operation as it was performed (``costs.Performed``: shapes and
-keywords, masks and indices among them). For operand k and result j it gives two arrays of one length: element
-``into[i]`` of the result can depend on element ``of[i]`` of the operand, counted in C order. A pair that is not there
-promises that the derivative is zero whatever the operands are: pairs too many are never wrong, pairs too few always
-are. A row that states none is ``dense``.
+A pattern is a function ``pattern(row, op, k, j)`` of one operation as it was performed (``costs.Performed``: shapes,
+keywords, and the values of operands without derivative, such as masks). For operand k and result j it gives two arrays
+of one length: element ``into[i]`` of the result can depend on element ``of[i]`` of the operand, counted in C order. A
+pair that is not there promises that the derivative is zero whatever the other operands are: pairs too many are never
+wrong, pairs too few always are. A row that states none is ``dense``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.costs import Performed, Shape
+from dualtape.facts.costs import Performed, Shape
 
 Pairs = tuple[Any, Any]
 Pattern = Callable[[Any, Performed, int, int], Pairs]
@@ -23,7 +23,9 @@ NONE: Pairs = (np.zeros(0, np.intp), np.zeros(0, np.intp))
 
 
 def reached(row: Any, op: Performed, k: int = 0, j: int = 0) -> Pairs:
-    """The pairs of one operation: elements of result j, and the elements of operand k that reach them."""
+    """The pairs of one operation: elements of result j, elements of operand k; none where there is no derivative."""
+    if row.kind == "absent" or (row.edges and row.edges[k] is None):
+        return NONE
     return row.pattern(row, op, k, j)  # type: ignore[no-any-return]
 
 
@@ -62,11 +64,6 @@ def dense(row: Any, op: Performed, k: int, j: int) -> Pairs:
     return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
 
 
-def nothing(row: Any, op: Performed, k: int, j: int) -> Pairs:
-    """No derivative, or zero."""
-    return NONE
-
-
 def elementwise(row: Any, op: Performed, k: int, j: int) -> Pairs:
     """Each element by itself, with broadcasting; nothing, if the partial is the number 0."""
     if getattr(row.edges[k], "factor", None) == 0:
@@ -76,8 +73,11 @@ def elementwise(row: Any, op: Performed, k: int, j: int) -> Pairs:
 
 
 def moved(row: Any, op: Performed, k: int, j: int) -> Pairs:
-    """Of a kernel that moves and repeats elements and puts zeros: it is asked where each of their numbers went."""
+    """Of a kernel that moves, repeats or drops elements, or puts zeros: it is asked where their numbers go."""
     operands = [np.arange(1, prod(s) + 1).reshape(s) * (i == k) for i, s in enumerate(op.shapes)]
+    for i, edge in enumerate(row.edges):
+        if edge is None:  # a mask, an index: its value says where
+            operands[i] = op.constants[i]
     went = np.ravel(row.function(*([operands] if row.kind == "joint" else operands), **op.params))
     into = np.flatnonzero(went)
     return into, went[into] - 1
