@@ -61,21 +61,33 @@ class Trace(NamedTuple):
 
 
 class Watcher(Recorder):
-    """A third reader of the table: it is told of each operation and keeps what it is asked to."""
+    """A third reader of the table: it is told of each operation and keeps what it is asked to.
 
-    __slots__ = ("keep", "known")
+    ``facts``: whether it follows what carries no derivative as well.
+    """
 
-    def __init__(self, keep: Callable[[Row, Any, Any, Any, Watcher], None]) -> None:
+    __slots__ = ("facts", "keep", "known")
+
+    def __init__(self, keep: Callable[[Row, Any, Any, Any, Watcher], None], facts: bool = False) -> None:
         super().__init__(None)
         self.keep = keep
+        self.facts = facts
         self.known: dict[int, Any] = {}
 
     def tracks(self, node: Node) -> bool:
         return self.live and node.id in self.known
 
     def see(self, row: Row, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
-        if any([a.__class__ is Node and a.id in self.known for a in operands]):
+        if any([a.id in self.known for a in (*nodes_in(operands), *nodes_in(params))]):
             self.keep(row, operands, outs, params, self)
+
+
+def nodes_in(a: Any) -> list[Node]:
+    """The nodes in operands or parameters, those nested in tuples too."""
+    if a.__class__ is Node:
+        return [a]
+    items = a.values() if a.__class__ is dict else a if isinstance(a, (tuple, list)) else ()
+    return [node for b in items for node in nodes_in(b)]
 
 
 def run(f: Callable[..., Any], args: tuple[Any, ...], watcher: Watcher) -> list[Any]:
@@ -97,7 +109,8 @@ def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = No
         adjoint: whether to fill in the adjoints, the derivatives of the (scalar) result by each node.
 
     Returns:
-        A ``Trace``; its nodes are the argument's leaves, named "input", and then the operations.
+        A ``Trace``; its nodes are the argument's leaves, named "input", and then the operations: those without
+        derivative as well (comparisons, rounding, positions), which have neither tangent nor adjoint.
 
     Example:
         >>> import numpy as np, dualtape as dt
@@ -110,11 +123,12 @@ def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = No
     def keep(row: Row, operands: Any, outs: Any, params: Any, watcher: Watcher) -> None:
         known = watcher.known
         ins = tuple([known[a.id] if a.__class__ is Node and a.id in known else Constant(value_of(a)) for a in operands])
+        ins += tuple([known[a.id] for a in nodes_in(params) if a.id in known])  # an index
         for out in outs:
             watcher.known[out.id] = len(lines)
             lines.append((row.name, ins, out))
 
-    watcher = Watcher(keep)
+    watcher = Watcher(keep, facts=True)
     watcher.known = {x._node.id: k for k, x in enumerate(given.leaves)}
     tape = GradientTape(persistent=True)
     with tape:
@@ -122,10 +136,16 @@ def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = No
         found = run(f, given.args, watcher)
     adjoints: list[Any] = [None] * len(lines)
     if adjoint:
-        adjoints = tape.gradient(found, [wrap(node) for _, _, node in lines], unconnected_gradients="zero")
+        smooth = [k for k, (_, _, node) in enumerate(lines) if node.value.dtype.kind in "fc"]
+        found_adjoints = tape.gradient(found, [wrap(lines[k][2]) for k in smooth], unconnected_gradients="zero")
+        for k, adjoint_of in zip(smooth, found_adjoints, strict=True):
+            adjoints[k] = adjoint_of
     moved: list[Any] = [None] * len(lines)
     if tangents is not None:
         moved = tangents_of(f, args, tuple(tangents), len(lines))
+    for k, (_, _, node) in enumerate(lines):
+        if node.value.dtype.kind not in "fc":
+            moved[k] = None
     nodes = [
         TraceNode(k, name, ins, node.value, bare(moved[k]), bare(adjoints[k]))
         for k, (name, ins, node) in enumerate(lines)
@@ -160,7 +180,7 @@ def tangents_of(f: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[An
             found.extend(outs)
             watcher.known.update((out.id, None) for out in outs)
 
-        watcher = Watcher(keep)
+        watcher = Watcher(keep, facts=True)
         watcher.known = {node.id: None for node in found}
         run(f, xs, watcher)
         return [wrap(node) for node in found]
@@ -207,6 +227,8 @@ def cost(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] | None 
     times: dict[Any, int] = {}
 
     def keep(row: Row, operands: Any, outs: Any, params: Any, watcher: Watcher) -> None:
+        if row.work is None:  # without derivative, with no column of work: not counted, and what it gives is constant
+            return
         known = watcher.known
         shapes = tuple([np.shape(a.value if a.__class__ is Node else a) for a in operands])
         active = tuple([a.__class__ is Node and a.id in known for a in operands])

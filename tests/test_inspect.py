@@ -44,6 +44,24 @@ def test_a_trace_without_derivatives() -> None:
     assert not isinstance(t.nodes[1].value, dt.Tensor)
 
 
+def test_a_trace_shows_comparisons_and_positions() -> None:
+    t = dt.inspect.trace(lambda x: np.where(x > 0.3, x, 0), X, tangents=(np.ones(3),), adjoint=False)
+    assert [node.name for node in t.nodes] == ["input", "greater", "select"]
+    assert t.nodes[1].inputs[0] == 0 and t.nodes[2].inputs[:2] == (1, 0)
+    assert t.nodes[1].tangent is None and t.nodes[1].value.dtype == bool
+    np.testing.assert_array_equal(t.nodes[2].tangent, [0.0, 1.0, 1.0])
+    t = dt.inspect.trace(lambda x: x[np.argmax(x)] ** 2, X, adjoint=True)
+    assert [node.name for node in t.nodes] == ["input", "argmax", "getitem", "square"]
+    assert t.nodes[2].inputs == (0, 1)
+    assert t.nodes[1].adjoint is None and float(t.nodes[2].adjoint) == pytest.approx(1.2)
+
+
+def test_comparisons_cost_nothing() -> None:
+    plain = dt.inspect.cost(lambda x: np.where(X > 0.3, x, 0.0), X)
+    assert dt.inspect.cost(lambda x: np.where(x > 0.3, x, 0.0), X) == plain
+    assert plain.evaluation == Work(moves=7, adds=3)
+
+
 def test_a_trace_of_structures_and_several_results() -> None:
     t = dt.inspect.trace(lambda p: {"a": p["x"] * p["y"], "same": p["x"]}, {"x": X, "y": 2.0})
     assert [node.name for node in t.nodes] == ["input", "input", "multiply"]

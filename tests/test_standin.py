@@ -23,7 +23,6 @@ REFUSED = {
     "eigh": "complex vectors are normalised by a test of their phase",
     "gammaln": "multigammaln looks whether all of its argument is in the domain",
     "getitem": "the places to be read are numbers: sort, masks",
-    "log": "weighted logsumexp looks for infinities",
     "pinv": "lstsq counts the rank",
     "prod": "products through zeros are found with the zeros counted",
     "svd": "vectors that are not unique may not be used",

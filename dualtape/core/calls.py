@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.absent import NOTHING, following, unfollowed
 from dualtape.core.cotangents import fit
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
@@ -19,21 +20,37 @@ from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, ten
 
 stack_now = STACK.get
 ndarray = np.ndarray
-NOTHING: dict[str, Any] = {}
 PLAIN = (float, int)
 
 
-def record(row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict[str, Any]) -> None:
-    """Tell the active recorders of an operation of any number of operands and results."""
+def record(
+    row: Row, operands: Sequence[Any], outs: Sequence[Node], params: dict[str, Any], told: dict[str, Any] | None = None
+) -> None:
+    """Tell the active recorders of an operation of any number of operands and results.
+
+    ``told`` are the parameters with nodes in the place of values, if there are any.
+    """
     out = outs[0] if row.outputs == 1 else tuple(outs)
+    kept = params
     together = 0
     stack = stack_now()
+    if told is not None:
+        if any([a.__class__ is Node and isinstance(a.value, Standin) for a in operands]):
+            unfollowed(told)
+            told = None
+        elif any([r.facts for r in stack]):
+            kept = told
     for r in stack:
         known = r.entries
         if known is None:
-            r.see(row, row.entry(operands, out, params), row.nodes(operands), operands, outs, params, stack)
+            given = told if told is not None and r.facts else params
+            entry = row.entry(operands, out, kept)
+            entry = entry if kept is params else following(entry)
+            r.see(row, entry, row.nodes(operands), operands, outs, given, stack)
             continue
-        entry = row.entry(operands, out, params, known)
+        entry = row.entry(operands, out, kept, known)
+        if kept is not params:
+            entry = following(entry)
         if entry is None:
             r.cut(row, operands, outs)
             continue

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dualtape.core.recorders import is_fact
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import raw
+from dualtape.core.tensor import Tensor, raw
 
 Fit = tuple[tuple[int, ...], Any, tuple[int, ...], Any]
 
@@ -62,6 +63,8 @@ def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def guarded(zero: Any, product: Any) -> Any:
     """``product``, with 0 wherever its factor ``zero`` is 0, even if the other one is infinite or NaN there."""
+    if product.__class__ is Tensor and is_fact(product._node):
+        return np.where(zero == 0, np.zeros((), product.dtype), product)
     value = raw(product)
     if isinstance(value, Standin):
         if value.finite():

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from dualtape.core.absent import absent, closed, noded
 from dualtape.core.calls import call_of_list, call_of_many, call_of_one, call_of_two, fresh, stack_now
 from dualtape.core.edges import Factor, Joint, Linear, Number, Partial, Ruled
 from dualtape.core.table import OPERANDS, OUT, Columns, Edge, Row, Rule, publish, reads
@@ -247,14 +248,16 @@ def nondifferentiable(
 
     def call(*args: Any, **params: Any) -> Any:
         operands = [a._node if a.__class__ is Tensor else a for a in map(operand, args)]
+        told = {name: noded(a) for name, a in params.items()} if params else params
+        params = {name: closed(a) for name, a in params.items()} if params else params
         result = row.kernel(*[a.value if a.__class__ is Node else a for a in operands], **params)
-        outs = tuple([fresh(v) for v in (result if outputs > 1 else (result,))])
-        stack = stack_now()
-        for r in stack:
-            if r.entries is None:
-                r.see(row, None, (), operands, [out._node for out in outs], params, stack)
-            else:
-                r.cut(row, operands, [out._node for out in outs])
-        return outs if outputs > 1 else outs[0]
+        if outputs == 1:
+            out = fresh(result)
+            if stack_now():
+                absent(row, operands, (out._node,), params, told)
+            return out
+        outs = tuple([fresh(v) for v in result])
+        absent(row, operands, [out._node for out in outs], params, told)
+        return outs
 
     return publish(row, call, functions, doc)

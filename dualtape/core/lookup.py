@@ -11,6 +11,9 @@ import numpy as np
 ROWS: dict[str, Any] = {}
 TABLE: dict[Any, Callable[..., Any]] = {}
 
+# Rows of what Python may ask of a value: its truth, its position, the value itself.
+ASKED: dict[str, Any] = {}
+
 # Families that wait until SciPy is in use, and the methods of ufuncs.
 LATE_FAMILIES: list[Callable[[Any], None]] = []
 UFUNC_METHODS: list[Callable[[np.ufunc, str, tuple[Any, ...], dict[str, Any]], Any]] = []

@@ -25,6 +25,10 @@ class Recorder:
 
     __slots__ = ("entries", "live", "reads", "sealed")
 
+    # Whether it follows what carries no derivative as well, comparisons and indices, as a reader does that wants to
+    # carry out the program again. Rules then find their masks by operations that it is told of (``absent.still``).
+    facts = False
+
     def __init__(self, entries: dict[int, Any] | None, sealed: bool = False) -> None:
         self.entries = entries
         self.live = True
@@ -57,6 +61,12 @@ class Recorder:
 
         ``entry`` is what a tape would keep that follows all operands which are nodes, ``nodes`` are these; None and
         none, if the operation has no derivative.
+
+        Whatever the operation reads is among ``operands`` and ``params``: the row's kernel, called with their values,
+        gives those of ``outs``. Where a Tensor was given for a parameter, or inside of one (an index in a tuple), a
+        recorder of ``facts`` is told its node in that place; all others are told its plain value, and so do entries
+        keep it. What Python was told of a value (``bool``, ``int``, ``numpy``) is an operation without results: its
+        kernel gives what the program went on with, ``params["found"]``.
         """
         raise AssertionError("a recorder with entries records in place")
 
@@ -118,9 +128,22 @@ def live() -> Stack:
 
 
 def is_tracked(node: Any) -> bool:
-    """Whether an active recorder follows the derivative of ``node``."""
+    """Whether an active recorder follows ``node``."""
     for r in STACK.get():
         if r.tracks(node):
+            return True
+    return False
+
+
+def has_derivative(node: Any) -> bool:
+    """Whether an active recorder follows ``node`` for the sake of its derivative."""
+    return any([r.tracks(node) for r in STACK.get() if not r.facts])
+
+
+def is_fact(node: Any) -> bool:
+    """Whether an active recorder follows ``node`` that follows what carries no derivative as well."""
+    for r in STACK.get():
+        if r.facts and r.tracks(node):
             return True
     return False
 
@@ -155,10 +178,11 @@ def without(recorder: Recorder) -> Iterator[None]:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Run a block with nobody recording; a recorder that is entered in it and not left stays."""
+    """Run a block with nobody recording who is there for derivatives; one that is entered in it and not left stays."""
     before = STACK.get()
-    STACK.set(())
+    STACK.set(tuple([r for r in before if r.facts]))
     try:
         yield
     finally:
-        STACK.set(tuple([r for r in (*before, *STACK.get()) if r.live]))
+        entered = [r for r in STACK.get() if r not in before]
+        STACK.set(tuple([r for r in (*before, *entered) if r.live]))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+PLAIN: Any = (np.ndarray, np.generic, bool, int, float, complex)
+
 # How many stand-ins may be about: sweeps look for them only if there are any.
 OPEN = [0]
 
@@ -80,18 +82,23 @@ class Standin:
         return False
 
 
+# (A Tensor is asked where a rule sees one in the place of a mask: somebody follows it then, who goes on elsewhere.)
 def some(mask: Any) -> bool:
     """Whether a mask may hold anywhere. For formulas that give the same with and without it."""
-    return mask.some() if isinstance(mask, Standin) else bool(np.any(mask))
+    if isinstance(mask, PLAIN):
+        return bool(np.any(mask))
+    return mask.some() if isinstance(mask, Standin) else bool(mask._asked(some, True))
 
 
 def every(mask: Any) -> bool:
     """Whether a mask is known to hold everywhere."""
-    return mask.every() if isinstance(mask, Standin) else bool(np.all(mask))
+    if isinstance(mask, PLAIN):
+        return bool(np.all(mask))
+    return mask.every() if isinstance(mask, Standin) else bool(mask._asked(every, False))
 
 
 def finite(value: Any) -> bool:
     """Whether all elements are known to be finite."""
-    if isinstance(value, Standin):
-        return value.finite()
+    if not isinstance(value, PLAIN):
+        return value.finite() if isinstance(value, Standin) else bool(value._asked(finite, False))
     return isfinite(np.vdot(value, value).real) or bool(np.isfinite(value).all())

@@ -193,6 +193,11 @@ class Row:
         followed = [(e, x) for e, x in pairs if e and x.__class__ is Node and (known is None or x.id in known)]
         return self.whole([e.entry(x, nodes, params) for e, x in followed])
 
+    @property
+    def pick(self) -> Any:
+        """Whether entries keep anything of operands one by one, as edges say."""
+        return self.edges or None
+
     def whole(self, parts: list[Any]) -> Any:
         """The entry of some operands from the entry of each; None if there are none."""
         return (self, *parts) if len(parts) > 1 else parts[0] if parts else None

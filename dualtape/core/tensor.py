@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.lookup import TABLE, UFUNC_METHODS, lookup
+from dualtape.core.lookup import ASKED, TABLE, UFUNC_METHODS, lookup
 from dualtape.core.standin import Standin
 from dualtape.memory.reserve import copied_once
 
@@ -100,7 +100,11 @@ class Operand:
             >>> dt.constant([1.0, 2.0]).numpy()
             array([1., 2.])
         """
-        return read_only(self._read()._node.value)
+        x = self._read()
+        stack = recorders.STACK.get()
+        if stack:
+            x._tell("value", x._node.value, stack)
+        return read_only(x._node.value)
 
     def ref(self) -> Reference:
         """A hashable stand-in for this object (``==`` on Tensors is elementwise); ``deref()`` gives it back."""
@@ -120,21 +124,26 @@ class Operand:
         return (x[i] for i in range(shape[0]))
 
     # ---- leaving the world of Tensors: only where nothing is lost
-    def _leave(self, what: str) -> Any:
+    def _leave(self, what: str, asked: str = "value") -> Any:
         x = self._read()
-        if recorders.STACK.get() and recorders.is_tracked(x._node) and x.dtype.kind in "fc":
+        stack = recorders.STACK.get()
+        if not stack:
+            return x._node.value
+        if x.dtype.kind in "fc" and recorders.has_derivative(x._node):
             raise TypeError(
                 f"{what} of a Tensor of shape {x.shape}{called_from()}, while a tape or accumulator follows it, would "
                 "lose its derivative. Use operations on Tensors (NumPy's functions, dualtape.special, dualtape.linalg);"
                 " instead of writing it into an ndarray, start from dualtape.zeros_like or dualtape.asarray; join "
                 "several with np.stack; or say .numpy() if the derivative is to end here"
             )
+        x._tell(asked, ASKED[asked].kernel(x._node.value), stack)
         return x._node.value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         x = self._read()
         standin = isinstance(x._node.value, Standin)
-        if not x.shape and (standin or (recorders.STACK.get() and recorders.is_tracked(x._node))):
+        followed = recorders.STACK.get() and x.dtype.kind in "fc" and recorders.is_tracked(x._node)
+        if not x.shape and (standin or followed):
             # np.array([t1, t2]) asks each of its items for an array and would take the numbers alone. A 0-d object
             # array holding the Tensor itself keeps the derivative; operations stack such arrays again.
             if dtype is None or np.dtype(dtype) == object:
@@ -150,16 +159,36 @@ class Operand:
         return float(self._leave("float()"))
 
     def __int__(self) -> int:
-        return int(self._leave("int()"))
+        return int(self._leave("int()", "position"))
 
     def __complex__(self) -> complex:
         return complex(self._leave("complex()"))
 
     def __index__(self) -> int:
-        return index(self._value())
+        found = index(self._value())
+        stack = recorders.STACK.get()
+        if stack:
+            self._tell("position", found, stack)
+        return found
 
     def __bool__(self) -> bool:
-        return bool(self._value())
+        found = bool(self._value())
+        stack = recorders.STACK.get()
+        if stack:
+            self._tell("truth", found, stack)
+        return found
+
+    def _tell(self, asked: str, found: Any, stack: Any) -> None:
+        """Tell recorders what Python goes on with."""
+        for r in stack:
+            if r.entries is None:
+                node = getattr(self, "_node", None) or self._read()._node
+                r.see(ASKED[asked], None, (), (node,), (), {"found": found}, stack)
+
+    def _asked(self, question: Callable[[Any], bool], unknown: bool) -> bool:
+        """What ``some``, ``every`` or ``finite`` say of it: not known, if the program is to be carried out again."""
+        value = self._value()
+        return unknown if not isinstance(value, Standin) and recorders.is_fact(self._node) else question(value)
 
     def item(self, *index: Any) -> Any:
         """One element as a Python scalar; raises while a recorder follows the Tensor."""

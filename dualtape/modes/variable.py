@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.calls import NOTHING
+from dualtape.core.absent import NOTHING, still
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row
@@ -47,6 +47,8 @@ READ_ROW = Row(
     work=lambda performed: costs.FREE,
     pattern=patterns.elementwise,
 )
+# An assignment, of which only those are told who follow what carries no derivative.
+ASSIGN_ROW = Row("assign", lambda x, y: y, kind="absent")
 
 
 class Variable(Operand):
@@ -81,11 +83,20 @@ class Variable(Operand):
         shape: Any = None,
     ) -> None:
         value = initial_value() if callable(initial_value) else initial_value
-        self._node = Node(constant(value, dtype)._node.value)
+        given = constant(value, dtype)._node
+        self._node = Node(given.value)
+        self._tell_assigned((given, given))
         self._shape = tuple(shape) if shape is not None else self._node.value.shape
         self.trainable = trainable
         self.name = name or "Variable"
         self._check(self._node.value.shape)
+
+    def _tell_assigned(self, operands: Any) -> None:
+        """Tell recorders of facts what the Variable was before, and what it is now."""
+        stack = STACK.get()
+        for r in stack:
+            if r.facts:
+                r.see(ASSIGN_ROW, None, (), operands, (self._node,), NOTHING, stack)
 
     def _check(self, shape: tuple[int, ...]) -> None:
         if len(shape) != len(self._shape) or any(
@@ -170,7 +181,8 @@ class Variable(Operand):
         Raises:
             ValueError: for a value of another shape.
         """
-        new = constant(value)._node.value if not isinstance(value, Operand) else value._value()
+        given = bare(value) if isinstance(value, Operand) else constant(value)
+        new = given._value() if given.__class__ is Tensor else given
         if isinstance(new, Standin):
             raise RuntimeError(f"{self.name!r} has one value and cannot be assigned one for each example of a batch")
         self._access()
@@ -178,23 +190,26 @@ class Variable(Operand):
         dtype = self._node.value.dtype
         if new.dtype != dtype:
             self._ensure_castable(new.dtype)
-            new = new.astype(dtype)
-        node = Node(new, self._node.id)
-        node.tangents = self._node.tangents
+            given = given.astype(dtype)
+            new = given._value() if given.__class__ is Tensor else given
+        before = self._node
+        node = Node(new, before.id)
+        node.tangents = before.tangents
         self._node = node
+        self._tell_assigned((before, given._node if given.__class__ is Tensor else given))
         return self
 
     def assign_add(self, value: Any) -> Variable:
         """Add to the value (not differentiated); see ``assign``. IndexedSlices are added slice by slice."""
         if isinstance(value, IndexedSlices):
             return self.scatter_add(value)
-        return self.assign(self._node.value + bare(value))
+        return self.assign(bare(self) + bare(value))
 
     def assign_sub(self, value: Any) -> Variable:
         """Subtract from the value (not differentiated); see ``assign``. IndexedSlices go slice by slice."""
         if isinstance(value, IndexedSlices):
             return self.scatter_sub(value)
-        return self.assign(self._node.value - bare(value))
+        return self.assign(bare(self) - bare(value))
 
     def scatter_add(self, sparse_delta: Any) -> Variable:
         """Add IndexedSlices to the value where they belong (not differentiated).
@@ -239,6 +254,9 @@ class Variable(Operand):
         if index.size and not (0 <= index.min() and index.max() < shape[0]):
             raise IndexError(f"{name}: an index is outside the first axis of {self.name!r} of shape {shape}")
         self._ensure_castable(values.dtype)
+        if STACK.get():
+            for x in (wrap(self._node), slices.indices, slices.values):
+                x.numpy()  # which says that it was read
         new = np.array(self._node.value)
         change(new, index, values)
         return self.assign(new)
@@ -252,5 +270,7 @@ class Variable(Operand):
 
 
 def bare(value: Any) -> Any:
-    """The plain value of anything."""
+    """The value of anything, without derivative (``still``)."""
+    if value.__class__ is Tensor or value.__class__ is Variable:
+        return still(wrap(value._node))
     return value._value() if isinstance(value, Operand) else value

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
+from dualtape.core.absent import still
 from dualtape.core.families import elementwise
 from dualtape.core.tensor import raw
 from dualtape.facts.costs import elementwise as cost
@@ -32,7 +33,7 @@ def ordered(kernel: Any, by_order: Any, partial: Any) -> Any:
 
 def sign(x: Any) -> Any:
     """The sign, a constant."""
-    return np.sign(raw(x))
+    return np.sign(still(x))
 
 
 # ------------------------------------------------------------------ by the order
@@ -48,24 +49,24 @@ def prepared(v: Any, x: Any) -> tuple[Any, Any, Any]:
 
 def power_series(v: Any, x: Any, alternate: bool, scale: Any = None) -> Any:
     """d/dv of sum (+-1)^k (x/2)^(2k+v) / (k! gamma(k+v+1)) exp(-scale), DLMF 10.2.2 and 10.25.2."""
-    top = float(np.max(np.abs(np.asarray(raw(x))), initial=0.0))
-    k = np.arange(math.ceil(0.5 * top + 9 * math.sqrt(top) + 30))
+    top = np.max(np.abs(still(x)), initial=0.0)
+    k = np.arange(int(np.ceil(0.5 * top + 9 * np.sqrt(top) + 30)))
     t = np.log(0.5 * x)[..., None]
     b = v[..., None] + (k + 1.0)
     size = np.exp(
         t * (b + (k - 1)) - sc.gammaln(k + 1.0) - sc.gammaln(b) - (scale[..., None] if scale is not None else 0.0)
     )
-    signs = sc.gammasgn(np.asarray(raw(b))) * ((-1.0) ** k if alternate else 1.0)
+    signs = sc.gammasgn(still(b)) * ((-1.0) ** k if alternate else 1.0)
     return np.sum(signs * size * (t - sc.psi(b)), axis=-1)
 
 
 def k_integral(v: Any, x: Any, scaled: bool) -> Any:
     """d/dv of K_v(x) = integral of exp(-x cosh t) cosh(v t) (DLMF 10.32.9), by the trapezoidal rule."""
-    inside = np.asarray(raw(x)) > 0
+    inside = still(x) > 0
     x = x if np.all(inside) else np.where(inside, x, np.nan)
-    order, size = np.abs(np.asarray(raw(v))), np.asarray(raw(x))
+    order, size = np.abs(still(v)), still(x)
     end = np.arcsinh((50 + 20 * order) / np.where(size > 0, size, 1.0)) + 1
-    count = 64 * math.ceil(float(np.max(end, initial=1.0)) / 4 + 1)
+    count = 64 * int(np.ceil(np.max(end, initial=1.0) / 4 + 1))
     t = end[..., None] * (np.arange(count) / count)
     x, v = x[..., None], v[..., None]
     fall = 2 * np.sinh(0.5 * t) ** 2 if scaled else np.cosh(t)
@@ -86,8 +87,8 @@ def ke_by_order(v: Any, x: Any) -> Any:
 
 def schlaefli(v: Any, x: Any, modified: bool, scaled: bool) -> Any:
     """d/dv of the integrals of Schlaefli for J_v(x) and I_v(x) (DLMF 10.9.6 and 10.32.4), by Gauss and Legendre."""
-    order, size = np.abs(np.asarray(raw(v))), np.asarray(raw(x))
-    nodes, weights = np.polynomial.legendre.leggauss(40 + math.ceil(float(np.max(order + size, initial=1.0))))
+    order, size = np.abs(still(v)), still(x)
+    nodes, weights = np.polynomial.legendre.leggauss(40 + int(np.ceil(np.max(order + size, initial=1.0))))
     s = 0.5 * math.pi * (nodes + 1)
     v_, x_ = v[..., None], x[..., None]
     if modified:
@@ -113,7 +114,7 @@ def by_order(v: Any, x: Any, modified: bool, scaled: bool = False) -> Any:
     For x < 0 these functions are real at whole orders alone: there is no derivative, and NaN says so.
     """
     v, x, dtype = prepared(v, x)
-    size, order = np.asarray(raw(x)), np.asarray(raw(v))
+    size, order = still(x), still(v)
     inside = size > 0
     if not np.all(inside):
         fill = np.where((size == 0) & (order > 0), 0.0, np.nan)

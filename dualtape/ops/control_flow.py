@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core.tensor import Operand, operand, raw
+from dualtape.core.tensor import Operand, operand
 from dualtape.modes.constant import constant
 from dualtape.modes.pause import stop_recording
 from dualtape.modes.structure import map_structure
@@ -131,7 +131,7 @@ def switch_case(
         >>> dt.switch_case(dt.constant(1), [lambda: 10.0, lambda: 20.0])
         20.0
     """
-    index = branch_index._value() if isinstance(branch_index, Operand) else np.asarray(branch_index)
+    index: Any = branch_index if isinstance(branch_index, Operand) else np.asarray(branch_index)
     if index.dtype.kind not in "iu" or index.ndim:
         raise TypeError(f"switch_case: branch_index is an integer, not {index.dtype} of shape {index.shape}")
     if isinstance(branch_fns, dict):
@@ -195,7 +195,7 @@ def while_loop(
     values: list[Any] = [as_tensors(v) for v in ((loop_vars,) if single else loop_vars)]
     if not values:
         raise ValueError("while_loop: there are no loop variables")
-    limit = None if maximum_iterations is None else int(raw(operand(maximum_iterations)))
+    limit = None if maximum_iterations is None else int(operand(maximum_iterations))
     turns = 0
     with nullcontext() if back_prop else stop_recording():
         while (limit is None or turns < limit) and truth("while_loop", "what cond returns", cond(*values)):
@@ -218,10 +218,9 @@ def as_tensors(value: Any) -> Any:
 
 def truth(name: str, what: str, pred: Any) -> bool:
     """A scalar as Python's bool."""
-    value = pred._value() if isinstance(pred, Operand) else pred
-    if np.ndim(value):
-        raise ValueError(f"{name}: {what} is a scalar, not an array of shape {np.shape(value)}")
-    return bool(value)
+    if np.ndim(pred):
+        raise ValueError(f"{name}: {what} is a scalar, not an array of shape {np.shape(pred)}")
+    return bool(pred)
 
 
 def ensure_function(name: str, label: str, f: Any) -> None:

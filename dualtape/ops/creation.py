@@ -59,12 +59,15 @@ def square(
 ) -> Tensor: ...
 
 
-def made(numpy_function: Any, shown: Called) -> Called:
-    """A creation function of NumPy's that returns a Tensor; ``shown`` says how it is called."""
+def made(numpy_function: Any, shown: Called, value: Any = lambda x: x.numpy()) -> Called:
+    """A creation function of NumPy's that returns a Tensor; ``shown`` says how it is called.
+
+    ``value`` gives that of an argument which is a Tensor.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Tensor:
         kwargs.pop("device", None)
-        return fresh(numpy_function(*[raw(operand(a)) if isinstance(a, Operand) else a for a in args], **kwargs))
+        return fresh(numpy_function(*[value(a) if isinstance(a, Operand) else a for a in args], **kwargs))
 
     call.__name__ = numpy_function.__name__
     call.__doc__ = f"NumPy's ``{numpy_function.__name__}``, as a Tensor; the result depends on no Tensor."
@@ -73,7 +76,10 @@ def made(numpy_function: Any, shown: Called) -> Called:
 
 
 zeros, ones, empty = made(np.zeros, shaped), made(np.ones, shaped), made(np.empty, shaped)
-zeros_like, ones_like, empty_like = made(np.zeros_like, like), made(np.ones_like, like), made(np.empty_like, like)
+# (These read shapes and dtypes alone.)
+zeros_like, ones_like, empty_like = (
+    made(f, like, lambda x: raw(operand(x))) for f in (np.zeros_like, np.ones_like, np.empty_like)
+)
 arange, eye = made(np.arange, ranged), made(np.eye, square)
 tri = made(np.tri, square)
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core.calls import fresh
-from dualtape.core.cotangents import unbroadcast
+from dualtape.core.absent import NOTHING, still
+from dualtape.core.calls import fresh, record
+from dualtape.core.cotangents import fitted
 from dualtape.core.families import elementwise, general, linear
-from dualtape.core.lookup import register
-from dualtape.core.standin import Standin, some
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.lookup import TABLE, register
+from dualtape.core.standin import some
+from dualtape.core.table import Edge, Row, publish
+from dualtape.core.tensor import Node, Operand, Tensor, opened, operand, raw, wrap
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.facts.costs import elementwise as cost
@@ -99,7 +101,7 @@ def slope_of_power(x: Any, y: Any) -> Any:
     """d/dx x**y = y x**(y-1); where y is 0 the power is constant, at x = 0 too."""
     if y.__class__ in (float, int):
         return y * x ** (y - 1) if y != 0 else np.zeros_like(raw(x))[()]
-    constant = raw(y) == 0
+    constant = still(y) == 0
     if not some(constant):
         return y * x ** (y - 1)
     # Where the power is constant, x is replaced as well: 0 * inf is not 0.
@@ -113,11 +115,11 @@ def growth_of_power(x: Any, y: Any, out: Any) -> Any:
         if x > 0:
             return out * math.log(x)
         x = np.asarray(x, raw(out).dtype)[()]
-    base = raw(x)
+    base = still(x)
     if np.iscomplexobj(base):
         zero = base == 0
     else:
-        zero = (base == 0) & (np.real(raw(y)) > 0)
+        zero = (base == 0) & (np.real(still(y)) > 0)
     if some(zero):
         return out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
     return out * np.log(x)
@@ -168,15 +170,16 @@ logaddexp = elementwise(
 )
 logaddexp2 = elementwise(
     np.logaddexp2,
-    lambda x, out: np.exp2(np.where(raw(x) == raw(out), 0.0 * x, x - out)),
-    lambda y, out: np.exp2(np.where(raw(y) == raw(out), 0.0 * y, y - out)),
+    lambda x, out: np.exp2(np.where(still(x) == still(out), 0.0 * x, x - out)),
+    lambda y, out: np.exp2(np.where(still(y) == still(out), 0.0 * y, y - out)),
     work=cost(2, adds=3, nonlinear=2),
 )
 
 
 def share(x: Any, out: Any) -> Any:
     """exp(x - out), which is 1 where both are the same infinity."""
-    same = np.isinf(raw(x)) & (raw(x) == raw(out))
+    value = still(x)
+    same = np.isinf(value) & (value == still(out))
     return np.where(same, 1.0, np.exp(np.where(same, 0.0, x - out))) if some(same) else np.exp(x - out)
 
 
@@ -205,7 +208,7 @@ rad2deg = elementwise(np.rad2deg, 180 / math.pi, functions=[np.degrees], work=co
 
 def sinc_slope(x: Any, out: Any) -> Any:
     """d/dx sin(pi x)/(pi x) = (cos(pi x) - sinc x)/x; its Taylor series near 0, which keeps every order."""
-    small = np.abs(raw(x)) < 0.03
+    small = np.abs(still(x)) < 0.03
     if not some(small):
         return (np.cos(math.pi * x) - out) / x
     near = sinc_series(np.where(small, x, 0.0))
@@ -229,7 +232,7 @@ sinc = elementwise(np.sinc, sinc_slope, work=DOUBLE)
 def over_square(a: Any, x: Any, y: Any) -> Any:
     """a / (x^2 + y^2), which is 0 at the origin."""
     r = x * x + y * y
-    zero = raw(r) == 0
+    zero = still(r) == 0
     return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if some(zero) else a / r
 
 
@@ -244,7 +247,7 @@ atan2 = elementwise(
 
 def direction(x: Any, out: Any) -> Any:
     """x / out, which is 0 where out is 0: the minimum-norm subgradient of a norm."""
-    zero = raw(out) == 0
+    zero = still(out) == 0
     return np.where(zero, 0.0, x) / np.where(zero, 1.0, out) if some(zero) else x / out
 
 
@@ -279,8 +282,8 @@ sign = elementwise(np.sign, 0, work=cost(1, adds=1))
 
 def same_sign(x: Any, y: Any) -> Any:
     """1 where x and y have one sign, -1 where not, 0 where x is 0."""
-    x = raw(x)
-    return np.copysign(np.sign(x), np.sign(x) * np.copysign(1, raw(y))).astype(x.dtype)
+    x = still(x)
+    return np.copysign(np.sign(x), np.sign(x) * np.copysign(1, still(y))).astype(x.dtype)
 
 
 copysign = elementwise(np.copysign, lambda x, y: same_sign(x, y), 0, work=CHOICE)
@@ -288,7 +291,7 @@ copysign = elementwise(np.copysign, lambda x, y: same_sign(x, y), 0, work=CHOICE
 
 def greater(x: Any, y: Any) -> Any:
     """1 where x > y, 1/2 at a tie, else 0; NaN follows itself."""
-    x, y = raw(x), raw(y)
+    x, y = still(x), still(y)
     share = np.where(x == y, 0.5, (x > y) | np.isnan(x))
     return share.astype(np.result_type(x, y))[()]
 
@@ -296,8 +299,8 @@ def greater(x: Any, y: Any) -> Any:
 maximum = elementwise(np.maximum, lambda x, y: greater(x, y), lambda x, y: greater(y, x), chooses=True, work=CHOICE)
 minimum = elementwise(
     np.minimum,
-    lambda x, y: greater(-raw(x), -raw(y)),
-    lambda x, y: greater(-raw(y), -raw(x)),
+    lambda x, y: greater(-still(x), -still(y)),
+    lambda x, y: greater(-still(y), -still(x)),
     chooses=True,
     work=CHOICE,
 )
@@ -305,7 +308,7 @@ minimum = elementwise(
 
 def greater_number(x: Any, y: Any) -> Any:
     """``greater`` where a number beats NaN."""
-    x, y = raw(x), raw(y)
+    x, y = still(x), still(y)
     share = np.where(x == y, 0.5, (x > y) | np.isnan(y))
     return share.astype(np.result_type(x, y))[()]
 
@@ -315,20 +318,20 @@ fmax = elementwise(
 )
 fmin = elementwise(
     np.fmin,
-    lambda x, y: greater_number(-raw(x), -raw(y)),
-    lambda x, y: greater_number(-raw(y), -raw(x)),
+    lambda x, y: greater_number(-still(x), -still(y)),
+    lambda x, y: greater_number(-still(y), -still(x)),
     chooses=True,
     work=CHOICE,
 )
 remainder = elementwise(
     np.remainder,
     1,
-    lambda x, y: -np.floor(raw(x) / raw(y)),
+    lambda x, y: -np.floor(still(x) / still(y)),
     functions=[np.mod],
     work=cost(2, adds=1, mults=1, partial=Work(mults=1)),
 )
 fmod = elementwise(
-    np.fmod, 1, lambda x, y: -np.trunc(raw(x) / raw(y)), work=cost(2, adds=1, mults=1, partial=Work(mults=1))
+    np.fmod, 1, lambda x, y: -np.trunc(still(x) / still(y)), work=cost(2, adds=1, mults=1, partial=Work(mults=1))
 )
 
 
@@ -361,28 +364,60 @@ angle = general(
 
 
 # ------------------------------------------------------------------ selection
-# np.where(c, x, y) is linear in x and y; the branch not taken gets a zero that no infinite partial may spoil.
-def spread_mask(g: Any, condition: Any, taken: bool, shape: Any) -> Any:
-    zero = np.zeros((), raw(g).dtype)[()]
-    c = np.where(condition, g, zero) if taken else np.where(condition, zero, g)
-    return unbroadcast(c, shape) if c.shape != shape else c
+CHOOSING = cost(2, adds=1)
 
 
-select = general(
-    lambda x, y, condition: np.where(condition, x, y),
-    name="select",
-    jvp=(
-        lambda t, condition, out_shape, out_dtype: np.where(condition, t, np.zeros(out_shape, out_dtype)),
-        lambda t, condition, out_shape, out_dtype: np.where(condition, np.zeros(out_shape, out_dtype), t),
-    ),
-    vjp=(
-        lambda g, condition, shape: spread_mask(g, condition, True, shape),
-        lambda g, condition, shape: spread_mask(g, condition, False, shape),
-    ),
-    selects=True,
-    work=cost(2, adds=1),
+@costs.by_shape
+def choice_work(op: costs.Performed) -> costs.Parts:
+    """The cost of a choice between two; the condition is not counted."""
+    return CHOOSING(op._replace(shapes=op.shapes[1:], active=op.active[1:], constants=op.constants[1:]))
+
+
+class Branch(Edge):
+    """One of the two that np.where(condition, x, y) chooses from, which is linear in both. What is not taken gets a
+    zero that no infinite partial may spoil. It keeps the condition."""
+
+    __slots__ = ("taken",)
+
+    exact = False
+
+    def __init__(self, taken: bool) -> None:
+        super().__init__(0)
+        self.taken = taken
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like, kept = entry
+        cotangents.masked = True
+        c = self.along(g, like, kept, raw)
+        cotangents.add(i, c if like is None else fitted(c, like))
+
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        condition, zero = opened(kept, raw), np.zeros((), t.dtype)[()]
+        return np.where(condition, t, zero) if self.taken else np.where(condition, zero, t)
+
+
+select_row = Row(
+    "select",
+    lambda condition, x, y: np.where(condition, x, y),
+    [None, Branch(True), Branch(False)],
+    kind="general",
+    work=choice_work,
     pattern=patterns.moved,
 )
+
+
+def select(condition: Any, x: Any, y: Any) -> Tensor:
+    """np.where of booleans: a Tensor or an array."""
+    operands = tuple([a._node if a.__class__ is Tensor else a for a in (condition, operand(x), operand(y))])
+    value = select_row.kernel(*[a.value if a.__class__ is Node else a for a in operands])
+    if not any([a.__class__ is Node for a in operands]):
+        return fresh(value)
+    out = Node(value)
+    record(select_row, operands, (out,), NOTHING)
+    return wrap(out)
+
+
+publish(select_row, select)
 
 
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None) -> Any:
@@ -401,13 +436,19 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
         >>> dt.where([True, False], 1.0, dt.constant([5.0, 6.0]))
         Tensor([1., 6.])
     """
-    mask = raw(operand(condition))
+    c: Any = condition if condition.__class__ is Tensor else operand(condition)
     if x is None and y is None:
-        return tuple(fresh(i) for i in np.nonzero(mask))
+        if not np.ndim(c):
+            return np.nonzero(raw(c))  # which says that there are none
+        places: Any = TABLE[np.argwhere](c)
+        return tuple([places[:, k] for k in range(places.shape[1])])
     if x is None or y is None:
         raise ValueError("where: give both x and y, or neither")
-    mask = mask.astype(bool) if isinstance(mask, Standin) else np.array(mask, bool)[()]
-    return select(x, y, condition=mask)
+    if c.__class__ is not Tensor:
+        c = np.asarray(c, bool)
+    elif c.dtype.kind != "b":
+        c = c.astype(bool)
+    return select(c, x, y)
 
 
 def clip(
@@ -434,9 +475,9 @@ def clip(
     high = a_max if max is None else max
     y: Any = x
     if low is not None:
-        y = where(raw(operand(y)) < raw(operand(low)), low, y)
+        y = where(still(operand(y)) < still(operand(low)), low, y)
     if high is not None:
-        y = where(raw(operand(y)) > raw(operand(high)), high, y)
+        y = where(still(operand(y)) > still(operand(high)), high, y)
     return positive(y) if low is None and high is None else y
 
 

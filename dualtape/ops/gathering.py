@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualtape.core.absent import closed, still
 from dualtape.core.calls import fresh, record
 from dualtape.core.cotangents import cast_back
 from dualtape.core.edges import Linear
@@ -57,10 +58,13 @@ gather_row = Row(
 
 def rows(x: Any, index: Any) -> Any:
     """x[index] of an array of integers that are inside its first axis."""
+    key = closed(index)
     if x.__class__ is not Tensor:
-        return fresh(x[index])
-    out = Node(x._node.value[index])
-    record(gather_row, (x._node,), (out,), {"index": index})
+        if key is index:
+            return fresh(x[index])
+        x = fresh(x)
+    out = Node(x._node.value[key])
+    record(gather_row, (x._node,), (out,), {"index": key}, None if key is index else {"index": index._node})
     return wrap(out)
 
 
@@ -110,7 +114,8 @@ def gather(
     """
     x: Any = operand(params) if not isinstance(params, Variable) else params
     shape = np.shape(x)
-    index = np.array(raw(operand(indices)))  # a copy: the caller may change his before the sweep
+    given = still(operand(indices))
+    index: Any = np.array(raw(given))  # a copy: the caller may change his before the sweep
     if not index.size and index.dtype.kind == "f":
         index = index.astype(np.intp)
     if index.dtype.kind not in "iu":
@@ -130,6 +135,8 @@ def gather(
             f"gather: index {index[wrong][0]} is out of range for axis {along} of length {shape[along]}"
             + ("; negative ones do not count from the end here, as they do in x[indices]" if (index < 0).any() else "")
         )
+    if given.__class__ is Tensor:
+        index = given
     if isinstance(x, Variable):
         # Slices of a Variable are read from itself: the whole of it is not read, and its gradient is slices too.
         x = x._read() if along else x._opened()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special as sc
 
+from dualtape.core.absent import still
 from dualtape.core.cotangents import guarded, unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
-from dualtape.core.recorders import is_tracked
+from dualtape.core.recorders import has_derivative
 from dualtape.core.standin import every, some
 from dualtape.core.table import Columns
 from dualtape.core.tensor import Operand, Tensor, operand, raw
@@ -104,7 +105,7 @@ def gamma_density(a: Any, x: Any) -> Any:
 
 def lower_series(a: Any, x: Any) -> Any:
     """d/da of P(a, x) = sum of x^(a+k) exp(-x) / gamma(a+k+1)  (DLMF 8.7.1), from the first term that matters."""
-    av, xv = np.asarray(raw(a)), np.asarray(raw(x))
+    av, xv = still(a), still(x)
     root = np.sqrt(xv)
     first = np.floor(np.maximum(0, xv - av - 9 * root - 20))
     terms = int(np.ceil(np.max(xv + 9 * root + 40 - av - first, initial=60)))
@@ -116,8 +117,8 @@ def lower_series(a: Any, x: Any) -> Any:
 
 def upper_quadrature(a: Any, x: Any) -> Any:
     """-d/da of Q(a, x) = integral from x of t^(a-1) exp(-t) / gamma(a), for x well above a, by Gauss and Laguerre."""
-    scale = 1 / (1 - (np.asarray(raw(a)) - 1) / np.asarray(raw(x)))
-    step = np.asarray(scale)[..., None] * NODES
+    scale = 1 / (1 - (still(a) - 1) / still(x))
+    step = scale[..., None] * NODES
     ratio = np.log1p(step / x[..., None])
     log_density = (a - 1)[..., None] * ratio - step + NODES
     slope = ratio + (np.log(x) - sc.psi(a))[..., None]
@@ -128,8 +129,8 @@ def lower_by_a(a: Any, x: Any) -> Any:
     """d/da P(a, x)."""
     (a, x), dtype = double(a, x)
     a, x = spread(a, x)
-    least = np.asarray(raw(a))
-    far = np.asarray(raw(x)) >= np.maximum(10, least + 2 * np.sqrt(np.abs(least)))
+    least = still(a)
+    far = still(x) >= np.maximum(10, least + 2 * np.sqrt(np.abs(least)))
     return branches(far, [a, x], upper_quadrature, lower_series, [1.0, 40.0], [1.0, 1.0]).astype(dtype)
 
 
@@ -175,11 +176,11 @@ def beta_series(a: Any, b: Any, x: Any, by_first: bool) -> Any:
     """d/da or d/db of that series; as many terms as it takes."""
     count = 64
     while count < 1 << 16:
-        last, _ = beta_terms(np.asarray(raw(a)), np.asarray(raw(b)), np.asarray(raw(x)), count)
+        last, _ = beta_terms(still(a), still(b), still(x), count)
         if np.all(last[..., -1] <= 1e-18 * np.max(last, axis=-1, initial=0.0)):
             break
         count *= 2
-    inside = np.asarray(raw(x)) > 0
+    inside = still(x) > 0
     x = np.where(inside, x, 0.5)
     each, c = beta_terms(a, b, x, count)
     b, x = b[..., None], x[..., None]
@@ -193,7 +194,7 @@ def beta_by(by_first: bool) -> Function:
     def partial(a: Any, b: Any, x: Any) -> Any:
         (a, b, x), dtype = double(a, b, x)
         a, b, x = spread(a, b, x)
-        low = np.asarray(raw(x)) * (np.asarray(raw(a)) + np.asarray(raw(b)) + 2) <= np.asarray(raw(a)) + 1
+        low = still(x) * (still(a) + still(b) + 2) <= still(a) + 1
         return branches(
             low,
             [a, b, x],
@@ -248,7 +249,7 @@ def t_by_freedom(v: Any, t: Any) -> Any:
     half = 0.5 * v
     one = np.asarray(0.5, raw(half).dtype)
     slope = 0.5 * BETA[0](half, one, z) + beta_density(half, one, z) * (t * t / (s * s))
-    return -0.5 * np.sign(raw(t)) * np.where(raw(t) == 0, 0, slope)
+    return -0.5 * np.sign(still(t)) * np.where(still(t) == 0, 0, slope)
 
 
 stdtr = two(sc.stdtr, [t_by_freedom, t_density])
@@ -296,9 +297,9 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, z: ArrayLike) -> Tensor:
         TypeError: a tape or accumulator follows one of the parameters.
     """
     for name, v in (("a", a), ("b", b), ("c", c)):
-        if isinstance(v, Operand) and is_tracked(operand(v)._node):
+        if isinstance(v, Operand) and has_derivative(operand(v)._node):
             unknown("hyp2f1", name)
-    a, b, c = (raw(operand(v)) for v in (a, b, c))
+    a, b, c = (v.numpy() if isinstance(v, Operand) else operand(v) for v in (a, b, c))
     return hyp2f1_row(as_tensor(operand(z)), a=a, b=b, c=c)
 
 

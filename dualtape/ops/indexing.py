@@ -17,6 +17,7 @@ import numpy as np
 from dualtape.batching import indices as batches
 from dualtape.batching.batch import Batch
 from dualtape.batching.physical import is_batched, physical, repeated, top
+from dualtape.core.absent import Following, any_tensor, holds, lifted, noded, still, unfolded, unfollowed
 from dualtape.core.calls import record
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.edges import Together
@@ -54,7 +55,7 @@ def normal_index(index: Any) -> tuple[Any, bool]:
         return tuple([i for i, _ in parts]), all([basic for _, basic in parts])
     if isinstance(index, (np.integer, slice)):
         return index, True
-    value = index._value() if isinstance(index, Operand) else index
+    value = index._value() if isinstance(index, Operand) else index.value if index.__class__ is Node else index
     if isinstance(value, Standin):  # of a batch: an index for each example
         if value.dtype.kind not in "iub":
             raise IndexError(f"an index is an integer, a slice or an array of integers or booleans, not {value!r}")
@@ -69,6 +70,23 @@ def normal_index(index: Any) -> tuple[Any, bool]:
     if np.asarray(value).dtype.kind not in "iub":
         raise IndexError(f"an index is an integer, a slice or an array of integers or booleans, not {value!r}")
     return value, False
+
+
+def told_index(index: Any, key: Any) -> Any:
+    """An index as recorders of facts are told it: nodes in the place of Tensors. (``key`` is the normal one.)"""
+    if index.__class__ is tuple and key.__class__ is tuple:
+        return tuple([told_index(i, k) for i, k in zip(index, key, strict=True)])
+    if isinstance(index, Operand):
+        return index._read()._node if index.dtype.kind in "iub" else key
+    return index if index.__class__ is Node else key
+
+
+def asked(index: Any, key: Any) -> Any:
+    """The normal index ``key`` of what Python goes on with, telling recorders that it did."""
+    for i in index if index.__class__ is tuple else (index,):
+        if isinstance(i, Operand):
+            i.numpy()
+    return key
 
 
 class Getitem(Edge):
@@ -173,7 +191,7 @@ def scatter_batch(level: Any, g: Any, index: Any, basic: bool, to: tuple[int, ..
 
 
 # g put at x[index] of zeros; what falls on one element is added up.
-scatter = linear(
+scatter_call = linear(
     _scatter,
     lambda g, shape, index, basic, to: read(g, index=index, basic=basic),
     name="scatter",
@@ -181,6 +199,22 @@ scatter = linear(
     pattern=patterns.scattered,
     batch=scatter_batch,
 )
+scatter_row = scatter_call.row
+
+
+def scatter(g: Any, index: Any, basic: bool, to: tuple[int, ...]) -> Any:
+    """g at x[index] of zeros, for an index that may hold Tensors: a plain array of plain ones."""
+    if index.__class__ in BASIC or not holds(index):
+        return scatter_call(g, index=index, basic=basic, to=to)
+    g = g._node if g.__class__ is Tensor else g
+    params = {"index": normal_index(index)[0], "basic": basic, "to": to}
+    out = Node(scatter_row.kernel(g.value if g.__class__ is Node else g, **params))
+    record(scatter_row, (g,), (out,), params, params | {"index": noded(index)})
+    return wrap(out)
+
+
+scatter_row.call = scatter
+scatter.row = scatter_row  # type: ignore[attr-defined]
 getitem_edge = Getitem(("index", "basic"))
 getitem_row = Row(
     "getitem",
@@ -195,8 +229,8 @@ getitem_row = Row(
 
 
 def read(x: Any, index: Any, basic: bool) -> Any:
-    """x[index] for a normalised index, of a Tensor or a plain array."""
-    return getitem(x, index) if x.__class__ is Tensor else x[index]
+    """x[index] for a normal index, of a Tensor or a plain array."""
+    return getitem(x, index) if x.__class__ is Tensor or any_tensor(index) else x[index]
 
 
 publish(getitem_row, read, (), "x[index].")
@@ -210,9 +244,10 @@ def getitem(x: Any, index: Any) -> Any:
     if x.__class__ is not Tensor:
         x = operand(x)
     basic = True
-    key = index
+    key = told = index
     if index.__class__ not in BASIC:
         key, basic = normal_index(index)
+        told = key if key is index else told_index(index, key)
     n = x._node
     value = n.value
     out = new(Node)
@@ -222,22 +257,28 @@ def getitem(x: Any, index: Any) -> Any:
     sealed = False
     stack = stack_now()
     if stack:
-        like, kept = (value.shape, value.dtype), (key, basic)
+        edge, like, kept = getitem_edge, (value.shape, value.dtype), (key, basic)
+        if told is not key:
+            if isinstance(value, Standin):
+                unfollowed(told)
+            elif any([r.facts for r in stack]):
+                edge, kept = FOLLOWING, (told, basic)
         for r in stack:
             known = r.entries
             if known is None:
-                r.see_one(getitem_edge, n, like, kept, (n,), out, {"index": key, "basic": basic}, stack)
+                params = {"index": told if r.facts else key, "basic": basic}
+                r.see_one(edge, n, like, kept, (n,), out, params, stack)
             elif n.id in known:
                 if r.sealed and known[n.id] is None:
                     sealed = True
-                known[out.id] = (getitem_edge, n.id, like, kept)
+                known[out.id] = (edge, n.id, like, kept)
     result = new(Tensor)
     result._node = out
     if basic and (
         found.__class__ is ndarray
         or (value.__class__ is not ndarray and isinstance(found, Standin) and found.shape)
     ):
-        result._base = x, SLICE, key  # not the index as given: a Tensor in it may be written later
+        result._base = x, SLICE, told  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
             return result
         try:  # as views.link does, without the call
@@ -248,6 +289,9 @@ def getitem(x: Any, index: Any) -> Any:
         if len(views) & 63 == 0:
             forget_dead(views)
     return result
+
+
+FOLLOWING: Any = Following(getitem_edge)
 
 
 # ------------------------------------------------------------------ assignment
@@ -263,6 +307,9 @@ class Assign(Together):
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, (i, j), (out, like_x, like_v, params) = entry
         index, basic = params["index"], params["basic"]
+        if index.__class__ not in BASIC and holds(index):
+            params = params | {"index": (index := unfolded(index, raw))}
+            g = lifted(g, index)
         plain = not (g.__class__ is Tensor or isinstance(g, Standin))
         cotangents.masked = True
         if j:
@@ -291,27 +338,36 @@ class Assign(Together):
 
     def push(self, entry: Any, tangents: Any, raw: bool) -> Any:
         _, (shape, dtype), _, params = entry[2]
+        index = params["index"]
+        if index.__class__ not in BASIC and holds(index):
+            params = params | {"index": (index := unfolded(index, raw))}
         t, s = tangents
         if s is None:
             s = np.zeros((), dtype)
-        if t.__class__ is Tensor or s.__class__ is Tensor:
+        if t.__class__ is Tensor or s.__class__ is Tensor or any_tensor(index):
             return replaced(tensor(np.zeros(shape, dtype)) if t is None else t, s, params)
         if t is None:
             t = np.zeros(shape, dtype)
         if isinstance(t, Standin) or isinstance(s, Standin):
-            return assigned(t, s, params["index"], params["basic"])
+            return assigned(t, s, index, params["basic"])
         if not (params.get("alone") and getrefcount(t) <= TANGENT_REFERENCES and writable(t)):
             t = np.array(t)
-        t[params["index"]] = s
+        t[index] = s
         return t
 
 
 def last_written(index: Any, shape: tuple[int, ...]) -> Any:
     """1 for each written element that stays, 0 for one that a later one overwrites (an index that repeats)."""
-    place = np.full(shape, -1)
-    numbers = np.arange(place[index].size).reshape(place[index].shape)
-    place[index] = numbers
-    return (place[index] == numbers).astype(float)[()]
+    place: Any = np.full(shape, -1)
+    if any_tensor(index):
+        place = tensor(place)
+    there = read(place, index, False)
+    numbers = np.arange(there.size).reshape(there.shape)
+    if place.__class__ is Tensor:
+        place = replaced(place, numbers, {"index": index, "basic": False})
+    else:
+        place[index] = numbers
+    return (read(place, index, False) == numbers).astype(float)[()]
 
 
 def assign_batch(level: Any, x: Any, v: Any, index: Any, basic: bool = True, alone: bool = False) -> Any:
@@ -365,13 +421,17 @@ def replaced(x: Any, v: Any, params: dict[str, Any], alone: bool = False) -> Ten
     """x with x[index] = v, recorded; written in place if nobody else holds the array."""
     operands = (x._node if x.__class__ is Tensor else x, v._node if v.__class__ is Tensor else v)
     old, new = raw(x), raw(v)
+    told = None
+    if params["index"].__class__ not in BASIC and holds(params["index"]):
+        told = params | {"index": noded(params["index"]), "alone": alone}
+        params = params | {"index": normal_index(params["index"])[0]}
     if alone and not isinstance(new, Standin):
         old[params["index"]] = new
     else:
         old = assign_row.kernel(old, new, **params)
     out = Node(old)
     if STACK.get():
-        record(assign_row, operands, (out,), {**params, "alone": alone})
+        record(assign_row, operands, (out,), {**params, "alone": alone}, told)
     return wrap(out)
 
 
@@ -424,7 +484,11 @@ SLICE = Kind(lambda owner, index: getitem(owner, index), put_slice, lambda value
 
 def write(x: Tensor, index: Any, v: Any, new: Any, by: Tensor | None) -> None:
     """Write v (of the plain value ``new``) into x[index], through the view ``by`` if there is one."""
-    key, basic = (index, True) if index.__class__ in BASIC else normal_index(index)
+    key = told = index
+    basic = True
+    if index.__class__ not in BASIC:
+        key, basic = normal_index(index)
+        told = key if key is index else told_index(index, key)
     where = x._node.value
     if new.dtype is not where.dtype and new.dtype != where.dtype:
         if not np.can_cast(new.dtype, where.dtype, "same_kind"):
@@ -434,7 +498,7 @@ def write(x: Tensor, index: Any, v: Any, new: Any, by: Tensor | None) -> None:
         v = (v if v.__class__ is Tensor else new).astype(where.dtype)
     try:
         alone = is_alone(holders(x)) and writable(where)
-        result = replaced(x, v, {"index": key, "basic": basic}, alone)
+        result = replaced(x, v, {"index": told, "basic": basic}, alone)
     except ValueError as error:
         raise ValueError(
             f"cannot assign a value of shape {new.shape} into x[index] of a Tensor {where.shape}: {error}"
@@ -520,8 +584,8 @@ def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: None
 
 def positions(indices: Any) -> Any:
     """Indices without derivative: an array, or a stand-in (of a batch: each example has its own)."""
-    index = raw(operand(indices))
-    return index if isinstance(index, Standin) else np.asarray(index)
+    index = still(operand(indices))
+    return index if isinstance(index, Standin) or index.__class__ is Tensor else np.asarray(index)
 
 
 def as_tensor(x: Any) -> Tensor:

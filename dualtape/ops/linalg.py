@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dualtape.core.absent import still
 from dualtape.core.calls import call_of_many
 from dualtape.core.cotangents import cast_back, unbroadcast
 from dualtape.core.families import general, ruled
@@ -229,7 +230,7 @@ def adjugate(x: Any) -> Any:
     the part P of large singular values can be inverted and what is left is a small Schur complement S:
     det x = det P det S up to the rotations, and the adjugate of S is a polynomial.
     """
-    value = raw(x)
+    value = still(x)
     n = value.shape[-1]
     if n == 0 or value.size == 0:
         return x
@@ -240,7 +241,7 @@ def adjugate(x: Any) -> Any:
         pass
     else:
         with np.errstate(all="ignore"):
-            size = np.abs(value).sum(-2).max(-1) * np.abs(raw(inverse)).sum(-2).max(-1)
+            size = np.abs(value).sum(-2).max(-1) * np.abs(still(inverse)).sum(-2).max(-1)
         if np.all(size < 1 / least):
             return np.linalg.det(x)[..., None, None] * inverse
     u, s, vh = np.linalg.svd(value)
@@ -314,9 +315,9 @@ def inverse_or_nan(x: Any) -> Any:
     try:
         return np.linalg.inv(x)
     except LinAlgError:
-        bad = (np.linalg.slogdet(raw(x))[0] == 0)[..., None, None]
+        bad = (np.linalg.slogdet(still(x))[0] == 0)[..., None, None]
         eye = np.eye(x.shape[-1], dtype=x.dtype)
-        return np.where(bad, raw(x) * np.nan, np.linalg.inv(np.where(bad, eye, x)))
+        return np.where(bad, still(x) * np.nan, np.linalg.inv(np.where(bad, eye, x)))
 
 
 def slogdet_push(t: Any, x: Any, out: Any) -> Any:
@@ -330,7 +331,7 @@ def slogdet_push(t: Any, x: Any, out: Any) -> Any:
 def slogdet_pull(g: Any, x: Any, out: Any) -> Any:
     by_sign, by_log = g
     sign = out[0]
-    c: Any = 0 * raw(out[1]) if by_log is None else by_log
+    c: Any = 0 * still(out[1]) if by_log is None else by_log
     if by_sign is not None and sign.dtype.kind == "c":
         c = c + 1j * np.imag(by_sign * np.conj(sign))
     return c[..., None, None] * mH(inverse_or_nan(x))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.batching import functions as batches
+from dualtape.core.absent import still
 from dualtape.core.families import general, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import some
@@ -50,10 +51,11 @@ def slope(x: Any, out: Any, p: float, axis: Axis) -> Any:
     if p == 1:
         return unit(x)
     size = np.abs(x)
-    still = (raw(size) == 0) | (raw(norm) == 0)
-    if some(still):
-        size, norm = np.where(still, 1, size), np.where(raw(norm) == 0, 1, norm)
-        return np.where(still, 0, unit(x)) * (size / norm) ** (p - 1)
+    zero = still(norm) == 0
+    rests = (still(size) == 0) | zero
+    if some(rests):
+        size, norm = np.where(rests, 1, size), np.where(zero, 1, norm)
+        return np.where(rests, 0, unit(x)) * (size / norm) ** (p - 1)
     return unit(x) * (size / norm) ** (p - 1)
 
 

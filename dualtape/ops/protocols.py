@@ -142,10 +142,11 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
         shape = np.shape(x._node.value[key])
         value = operand(y) if ufunc is np.add else -operand(y)
         full = shaping.broadcast_to(shaping.cast(value, x.dtype), shape)
-        indexing.store(x, x + indexing.scatter(full, index=key, basic=basic, to=x.shape))
+        told = indexing.told_index(index, key)
+        indexing.store(x, x + indexing.scatter(full, index=told, basic=basic, to=x.shape))
         return
     call = TABLE.get(ufunc) or find(ufunc)
-    places = np.arange(x.size).reshape(x.shape)[key]
+    places = np.arange(x.size).reshape(x.shape)[indexing.asked(index, key)]
     flat = x.reshape(-1)
     values = None if y is None else np.reshape(np.broadcast_to(operand(y), places.shape), (-1,))
     for k, place in enumerate(places.ravel()):

@@ -11,6 +11,7 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.batching.batch import Batch
+from dualtape.core.absent import still
 from dualtape.core.families import general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, finite, some
@@ -208,7 +209,7 @@ def mean(
     no_out("mean", out)
     if where is not True and where is not MISSING:
         total = sum(x, axis, dtype, keepdims=keepdims, where=where)
-        mask = np.broadcast_to(raw(operand(where)), np.shape(x))
+        mask = np.broadcast_to(still(operand(where)), np.shape(x))
         number = np.sum(mask, axis=axis, keepdims=bool(keepdims is not MISSING and keepdims))
         return total / (number.astype(total.dtype) if total.dtype.kind in "fc" else number)
     return reduction(mean_row, x, axis, dtype, keepdims, None, True, "mean")
@@ -223,7 +224,7 @@ def no_out(name: str, out: Any) -> None:
 # ------------------------------------------------------------------ products
 def others(x: Any, axis: Axis) -> Any:
     """For each element the product of all the others in its reduction; exact when some are zero."""
-    value = raw(x)
+    value = still(x)
     if np.all(value != 0):
         return np.prod(x, axis=axis, keepdims=True) / x
     axes = tuple(range(value.ndim)) if axis is None else axis
@@ -281,8 +282,8 @@ def prod(
 # ------------------------------------------------------------------ extremes
 def ties(x: Any, out: Any, axis: Axis) -> Any:
     """The share of each element in an extreme: equal among those that attain it."""
-    x, out = raw(x), raw(out)
-    x = x if isinstance(x, Standin) else np.asarray(x)
+    x, out = still(x), still(out)
+    x = x if isinstance(x, (Standin, Tensor)) else np.asarray(x)
     top = np.reshape(out, kept_shape(x.shape, axis))
     mask = x == top
     if x.dtype.kind in "fc" and some(np.isnan(top)):
@@ -297,7 +298,7 @@ def ties(x: Any, out: Any, axis: Axis) -> Any:
 def shared(t: Any, shares: Any) -> Any:
     """t times the shares, where a share of nothing is 0 even of an infinite t."""
     product = t * shares
-    value = raw(product)
+    value = still(product)
     return product if finite(value) else where(shares != 0, product, np.zeros((), value.dtype)[()])
 
 
@@ -423,7 +424,7 @@ def moment(row: Any, name: str, root: bool) -> Any:
         if where is not True and where is not MISSING:
             d = x - mean(x, axis, keepdims=True, where=where)
             total = sum(elementary.square(elementary.abs(d)), axis, keepdims=keep, where=where)
-            n = np.sum(np.broadcast_to(raw(operand(where)), x.shape), axis=axis, keepdims=keep)
+            n = np.sum(np.broadcast_to(still(operand(where)), x.shape), axis=axis, keepdims=keep)
             variance = total / (n - ddof).astype(total.dtype)
             return elementary.sqrt(variance) if root else variance
         return row(x, axis=normal_axis(axis, len(x.shape), name), ddof=ddof, keepdims=keep)
@@ -529,13 +530,13 @@ def cumprod_slopes(x: Any, out: Any, axis: int, along: Any) -> Any:
 
 
 def cumprod_jvp(t: Any, x: Any, out: Any, axis: int) -> Any:
-    if np.all(raw(x) != 0):
+    if np.all(still(x) != 0):
         return out * np.cumsum(t / x, axis=axis)
     return cumprod_slopes(x, out, axis, lambda p: np.sum(np.moveaxis(t, axis, -1)[..., :, None] * p, axis=-2))
 
 
 def cumprod_vjp(g: Any, x: Any, out: Any, axis: int) -> Any:
-    if np.all(raw(x) != 0):
+    if np.all(still(x) != 0):
         return np.flip(np.cumsum(np.flip(g * np.conjugate(out), axis), axis=axis), axis) / np.conjugate(x)
     return cumprod_slopes(
         x, out, axis, lambda p: np.sum(np.moveaxis(g, axis, -1)[..., None, :] * np.conjugate(p), axis=-1)

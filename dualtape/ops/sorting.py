@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dualtape.core.absent import still
 from dualtape.core.lookup import register
-from dualtape.core.tensor import operand, raw
+from dualtape.core.tensor import operand
 from dualtape.ops.indexing import as_tensor, take_along_axis
 from dualtape.ops.shaping import ravel
 
@@ -45,7 +46,7 @@ def sort(
     x = as_tensor(operand(x))
     if axis is None:
         x, axis = ravel(x), 0
-    places = np.argsort(raw(x), axis=axis, kind=kind or "stable")  # type: ignore[arg-type]
+    places = np.argsort(still(x), axis=axis, kind=kind or "stable")  # type: ignore[arg-type]
     if descending:
         places = np.flip(places, axis)
     return take_along_axis(x, places, axis)

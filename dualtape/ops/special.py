@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special as sc
 
+from dualtape.core.absent import still
 from dualtape.core.families import elementwise, general
 from dualtape.core.lookup import register
 from dualtape.core.standin import every, some
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, operand
 from dualtape.facts import patterns
 from dualtape.facts.costs import Work
 from dualtape.facts.costs import elementwise as cost
@@ -143,7 +144,7 @@ def polynomial(z: Any, coefficients: list[float]) -> Any:
 # exp(-x^2), whose derivatives of every order are 0 at infinity.
 bell = smooth(
     lambda x: np.exp(-x * x),
-    lambda x, out: -2 * np.where(raw(out) == 0, 0, x) * out,
+    lambda x, out: -2 * np.where(still(out) == 0, 0, x) * out,
     name="bell",
     work=cost(1, nonlinear=1, mults=1),
 )
@@ -160,7 +161,7 @@ TAIL = [math.prod(range(1, 2 * n, 2)) * (2 * n + 1) / 2.0**n for n in range(14)]
 
 def erfcx_slope(x: Any, out: Any) -> Any:
     """2 x erfcx(x) - 2/sqrt(pi), which cancels for large x: there the asymptotic series (DLMF 7.12.1)."""
-    far = raw(x) > 12
+    far = still(x) > 12
     if not some(far):
         return 2 * x * out - 2 / SQRT_PI
     z = 1 / np.where(far, x, 12.0)
@@ -172,7 +173,7 @@ def erfcx_slope(x: Any, out: Any) -> Any:
 
 def dawsn_slope(x: Any, out: Any) -> Any:
     """1 - 2 x dawsn(x), which cancels for large x: there its asymptotic series (DLMF 7.12.2)."""
-    far = np.abs(raw(x)) > 12
+    far = np.abs(still(x)) > 12
     if not some(far):
         return 1 - 2 * x * out
     z = 1 / np.where(far, x, 12.0)
@@ -196,9 +197,10 @@ MILLS = [(-1.0) ** n * math.prod(range(1, 2 * n + 2, 2)) for n in range(14)]
 
 def hazard_slope(x: Any, out: Any) -> Any:
     """The slope -h (x + h) of h = phi / Phi; where x + h cancels, far to the left, by the series of (x + h) / h."""
-    out = np.where(raw(out) == 0, 0, out) if some(raw(out) == 0) else out
-    x = np.where(raw(out) == 0, 0, x) if some(raw(out) == 0) else x
-    far = raw(x) < -20
+    none = still(out) == 0
+    if some(none):
+        out, x = np.where(none, 0, out), np.where(none, 0, x)
+    far = still(x) < -20
     if not some(far):
         return -out * (x + out)
     z = 1 / np.where(far, x, -20.0)
@@ -236,7 +238,7 @@ def softplus(x: ArrayLike, /) -> Tensor:
 # ------------------------------------------------------------------ x log y and entropies
 def quotient(x: Any, y: Any) -> Any:
     """x / y, 0 where both are 0."""
-    both = (raw(x) == 0) & (raw(y) == 0)
+    both = (still(x) == 0) & (still(y) == 0)
     return x / np.where(both, 1, y) if some(both) else x / y
 
 
@@ -278,7 +280,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
 def rgamma_slope(x: Any) -> Any:
     """-psi(x) / gamma(x), which is finite at the poles: there by reflection (DLMF 5.5.3)."""
     return pieces(
-        np.real(raw(x)) < 0.5,
+        np.real(still(x)) < 0.5,
         x,
         lambda v: (np.cos(math.pi * v) - sc.psi(1 - v) * (np.sin(math.pi * v) * (1 / math.pi))) * sc.gamma(1 - v),
         lambda v: -sc.psi(v) * sc.rgamma(v),
@@ -358,7 +360,7 @@ def multigammaln(a: ArrayLike, d: int) -> Tensor:
         raise ValueError(f"multigammaln: d must be a positive int, got {d!r}")
     d = int(d)
     a = as_tensor(operand(a))
-    if np.any(raw(a) <= 0.5 * (d - 1)):
+    if np.any(still(a) <= 0.5 * (d - 1)):
         raise ValueError(f"multigammaln: all elements of a must be above (d - 1) / 2 = {0.5 * (d - 1)}")
     total = gammaln(a)
     for j in range(1, d):
@@ -373,7 +375,7 @@ EXPREL = [(k + 1) / math.factorial(k + 2) for k in range(20)]
 def exprel_slope(x: Any) -> Any:
     """((x - 1) exp(x) + 1) / x^2; its series near 0."""
     return pieces(
-        np.abs(raw(x)) < 1.0,
+        np.abs(still(x)) < 1.0,
         x,
         lambda v: polynomial(v, EXPREL),
         lambda v: (np.exp(v) - sc.exprel(v)) / v,
@@ -389,7 +391,7 @@ SPENCE = [-1.0 / (k + 1) for k in range(30)]
 def spence_slope(x: Any) -> Any:
     """log(x) / (1 - x); its series near 1."""
     return pieces(
-        np.abs(raw(x) - 1) < 0.25, x, lambda v: polynomial(1 - v, SPENCE), lambda v: np.log(v) / (1 - v), 1.0, 2.0
+        np.abs(still(x) - 1) < 0.25, x, lambda v: polynomial(1 - v, SPENCE), lambda v: np.log(v) / (1 - v), 1.0, 2.0
     )
 
 
@@ -415,7 +417,7 @@ boxcox1p = smooth(sc.boxcox1p, lambda x, y: (1 + x) ** (y - 1), lambda x, y: log
 def inv_boxcox_by_lambda(x: Any, y: Any, out: Any) -> Any:
     """d/dy (1 + x y)^(1/y) = out (x / (1 + x y) - log(1 + x y) / y) / y, finite at y = 0."""
     z = x * y
-    small = np.abs(raw(z)) < 0.125
+    small = np.abs(still(z)) < 0.125
     # (z / (1 + z) - log(1 + z)) / z^2 = sum of (-1)^(k+1) (k + 1) / (k + 2) z^k
     series = [(-1.0) ** (k + 1) * (k + 1) / (k + 2) for k in range(20)]
     ratio = pieces(small, z, lambda v: polynomial(v, series), lambda v: (v / (1 + v) - np.log1p(v)) / (v * v), 0.0, 1.0)
@@ -425,8 +427,8 @@ def inv_boxcox_by_lambda(x: Any, y: Any, out: Any) -> Any:
 inv_boxcox = smooth(sc.inv_boxcox, lambda x, y, out: out / (1 + x * y), inv_boxcox_by_lambda, singular=True)
 huber = smooth(
     sc.huber,
-    lambda x, y: np.where(np.abs(raw(y)) <= raw(x), 0, np.abs(alike(y, x)) - x),
-    lambda x, y: np.where(np.abs(raw(y)) <= raw(x), y, np.sign(raw(y)) * alike(x, y)),
+    lambda x, y: np.where(np.abs(still(y)) <= still(x), 0, np.abs(alike(y, x)) - x),
+    lambda x, y: np.where(np.abs(still(y)) <= still(x), y, np.sign(still(y)) * alike(x, y)),
     work=cost(2, adds=2, mults=2, partial=Work(adds=1)),
 )
 
@@ -526,10 +528,11 @@ def logsumexp(
     if b is None and not return_sign:
         return reductions.logsumexp(a, axis=axis, keepdims=keepdims)
     b = as_tensor(operand(1.0 if b is None else b))
-    if not np.all(raw(b)):
+    out = still(b) == 0
+    if some(out):
         # A weight of zero takes its term out, infinite or not.
-        a = np.where(raw(b) == 0, -np.inf, a)
-    value = raw(a)
+        a = np.where(out, -np.inf, a)
+    value = still(a)
     top = np.max(np.real(value), axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0).astype(top.dtype)
     total = np.sum(b * np.exp(a - top), axis=axis, keepdims=keepdims)

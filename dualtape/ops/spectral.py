@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dualtape.core.absent import still
 from dualtape.core.families import general
 from dualtape.core.lookup import register
-from dualtape.core.tensor import operand, raw
+from dualtape.core.tensor import Tensor, operand, raw
 from dualtape.facts import patterns
 from dualtape.ops.factorisations import hermitian, unit, works
 from dualtape.ops.indexing import as_tensor
@@ -51,7 +52,7 @@ class SVDResult(NamedTuple):
 
 def zero_columns(v: Any) -> Any:
     """Which columns of a cotangent are exactly zero."""
-    return np.all(raw(v) == 0, axis=-2)
+    return np.all(still(v) == 0, axis=-2)
 
 
 def gaps(values: Any, forgiven: Any = None) -> Any:
@@ -59,11 +60,11 @@ def gaps(values: Any, forgiven: Any = None) -> Any:
 
     ``forgiven`` says for which indices the vectors are not used: pairs of those get 0 instead of NaN.
     """
-    w = raw(values)
+    w = still(values)
     n = w.shape[-1]
     difference = values[..., None, :] - values[..., :, None]
     scale = np.max(np.abs(w), axis=-1, initial=0.0)[..., None, None]
-    close = np.abs(raw(difference)) <= n * float(np.finfo(w.dtype).eps) * scale
+    close = np.abs(still(difference)) <= n * float(np.finfo(w.dtype).eps) * scale
     eye = np.eye(n, dtype=bool)
     fill = np.where(eye, 0.0, np.nan)
     if forgiven is not None:
@@ -74,7 +75,7 @@ def gaps(values: Any, forgiven: Any = None) -> Any:
 
 def check_phase(turn: Any, name: str) -> None:
     """Refuse a cotangent that depends on the phase of complex vectors, which is arbitrary."""
-    value = raw(turn)
+    value = still(turn)
     if value.dtype.kind != "c":
         return
     phase = np.abs(np.imag(np.diagonal(value, axis1=-2, axis2=-1))).max(initial=0.0)
@@ -257,7 +258,7 @@ def svd_pull(g: Any, out: Any, full: bool) -> Any:
             ("U", by_u, None if by_u is None else by_u[..., k:]),
             ("Vh", by_vh, None if by_vh is None else by_vh[..., k:, :]),
         ):
-            if c is not None and np.any(raw(rest) != 0):
+            if c is not None and np.any(still(rest) != 0):
                 raise ValueError(
                     f"svd: the result depends on the vectors of {name} beyond the first {k}, which are arbitrary, and "
                     "has no derivative; use full_matrices=False"
@@ -390,7 +391,9 @@ def pinv(a: ArrayLike, rcond: ArrayLike | None = None, hermitian: bool = False, 
     given = rcond if rcond is not None else rtol
     if given is None:
         given = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
-    cut = 1e-15 if given is np._NoValue else raw(operand(given))
+    cut: Any = 1e-15 if given is np._NoValue else operand(given)
+    if cut.__class__ is Tensor:
+        cut = cut.numpy()
     return pinv_row(x, rcond=cut)
 
 
@@ -417,7 +420,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Tenso
     cut = float(np.finfo(matrix.dtype).eps) * max(m, n) if rcond is None else rcond
     x = pinv(matrix, cut) @ right
     s = svdvals(matrix)
-    rank = int(np.sum(raw(s) > cut * np.max(raw(s), initial=0.0)))
+    rank = int(np.sum(still(s) > cut * np.max(still(s), initial=0.0)))
     if m > n and rank == n:
         rest = matrix @ x - right
         residuals: Any = np.sum(np.real(rest * np.conj(rest)), axis=0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.absent import still
 from dualtape.core.cotangents import seed
 from dualtape.core.sweep import Cotangents, finished, planned, sweep, walk
 from dualtape.core.tensor import Tensor, operand, raw, tensor
@@ -229,7 +230,7 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
             # The real inner product: also for complex arguments, Re <v, g>.
             total: Any = constant(0.0)
             for v, g in zip(moves, gs, strict=True):
-                total = total + np.sum(np.real(np.conj(raw(v)) * g))
+                total = total + np.sum(np.real(np.conj(still(v)) * g))
             return total
 
         product = grad(slope, every)(*xs)
