@@ -11,7 +11,7 @@ from dualtape.core.calls import PLAIN, call_of_two
 from dualtape.core.cotangents import cast_back, fitted, guarded
 from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, publish
 from dualtape.core.tensor import Node, Tensor, opened
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.memory import blocks
 
 ndarray = np.ndarray
@@ -124,7 +124,7 @@ zero_wins_row = Row(
     [Partial(lambda y: y, 1, True, True), Partial(lambda x: x, 0, True, True)],
     kind="elementwise",
     work=costs.elementwise(2, mults=1, partial=costs.Work()),
-    pattern="elementwise",
+    pattern=patterns.elementwise,
 )
 zero_wins = publish(zero_wins_row, call_of_two(zero_wins_row, alike=True))
 

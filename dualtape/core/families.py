@@ -12,7 +12,7 @@ from dualtape.core.calls import call_of_list, call_of_many, call_of_one, call_of
 from dualtape.core.edges import Factor, Joint, Linear, Number, Partial, Ruled
 from dualtape.core.table import OPERANDS, OUT, Columns, Edge, Row, Rule, publish, reads
 from dualtape.core.tensor import Node, Tensor, operand
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 
 
 # ------------------------------------------------------------------ elementwise
@@ -72,7 +72,7 @@ def elementwise_row(
     if count not in (1, 2):
         raise ValueError(f"{name}: an elementwise row has one or two partials, got {count}")
     edges = [edge_of(name, p, count, singular, chooses) for p in partials]
-    facts: Columns = {"work": costs.elementwise(count, nonlinear=nonlinear), "pattern": "elementwise"}
+    facts: Columns = {"work": costs.elementwise(count, nonlinear=nonlinear), "pattern": patterns.elementwise}
     return Row(name, kernel, edges, kind="elementwise", **(facts | columns))
 
 

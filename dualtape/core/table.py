@@ -17,6 +17,7 @@ import numpy as np
 from dualtape.core.cotangents import cast_back, fit, stretched
 from dualtape.core.lookup import ROWS, register
 from dualtape.core.tensor import Node, among, opened
+from dualtape.facts.patterns import dense
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -34,12 +35,16 @@ class Columns(TypedDict, total=False):
 
     # What it costs (``costs.py``), as a function of what was performed.
     work: Any
-    # Which elements of the result depend on which of an operand.
+    # Which elements of a result can depend on which of an operand (``patterns.py``).
     pattern: Any
     # The whole of a batch at once, for kernels that do more than call NumPy: ``batch(level, *operands, **params)``.
     batch: Any
     # The way back for a batch, where it adds in place: ``pull_batch(entry, g, cotangents, raw)``, whether it did.
     pull_batch: Any
+
+
+# What holds of any row.
+DEFAULTS: Columns = {"pattern": dense}
 
 
 class Edge:
@@ -168,7 +173,7 @@ class Row:
         self.kernel: Rule = passable(self, kernel)
         self.call: Rule = self.kernel
         for column in Columns.__annotations__:
-            setattr(self, column, columns.get(column))
+            setattr(self, column, columns.get(column, DEFAULTS.get(column)))
 
     @property
     def row(self) -> Row:

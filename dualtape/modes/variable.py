@@ -15,7 +15,7 @@ from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row
 from dualtape.core.tensor import Node, Operand, Tensor, read_only, tensor, wrap
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.modes.constant import constant
 from dualtape.modes.indexed_slices import IndexedSlices
 
@@ -39,7 +39,14 @@ class Read(Edge):
 
 
 READ = Read()
-READ_ROW = Row("read", lambda x: x, [READ], kind="linear", work=lambda performed: costs.FREE)
+READ_ROW = Row(
+    "read",
+    lambda x: x,
+    [READ],
+    kind="linear",
+    work=lambda performed: costs.FREE,
+    pattern=patterns.elementwise,
+)
 # An assignment, of which only those are told who follow what carries no derivative.
 ASSIGN_ROW = Row("assign", lambda x, y: y, kind="absent")
 

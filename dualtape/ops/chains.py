@@ -12,7 +12,7 @@ from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import operand
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import column, inv, matrices
@@ -115,6 +115,7 @@ cross_row = bilinear(
     lambda g, x, shape: unbroadcast(np.cross(g, x), shape),
     name="cross",
     work=costs.bilinear(lambda op: Work(adds=op.writes, mults=2 * op.writes)),
+    pattern=patterns.crossed,
 )
 
 

@@ -11,7 +11,7 @@ from dualtape.batching.physical import repeated, shifted
 from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, operand
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.views import Kind, link_if_shared, read_only
 
@@ -43,6 +43,7 @@ planted = linear(
     lambda g, shape, to, offset, axes: np.diagonal(g, offset, *axes),
     name="plant_diagonal",
     internal=True,
+    pattern=patterns.moved,
     batch=planted_batch,
 )
 
@@ -57,6 +58,7 @@ diagonal_row = linear(
     plant,
     name="diagonal",
     selects=True,
+    pattern=patterns.moved,
 )
 
 
@@ -72,9 +74,22 @@ trace_row = linear(
     trace_back,
     name="trace",
     work=costs.summation,
+    pattern=patterns.traced,
 )
-tril_row = linear(lambda x, k: np.tril(x, k), lambda g, shape, k: np.tril(g, k), name="tril", selects=True)
-triu_row = linear(lambda x, k: np.triu(x, k), lambda g, shape, k: np.triu(g, k), name="triu", selects=True)
+tril_row = linear(
+    lambda x, k: np.tril(x, k),
+    lambda g, shape, k: np.tril(g, k),
+    name="tril",
+    selects=True,
+    pattern=patterns.moved,
+)
+triu_row = linear(
+    lambda x, k: np.triu(x, k),
+    lambda g, shape, k: np.triu(g, k),
+    name="triu",
+    selects=True,
+    pattern=patterns.moved,
+)
 
 
 def plane(x: Any, axis1: int, axis2: int, name: str) -> tuple[Any, tuple[int, int]]:

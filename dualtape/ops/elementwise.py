@@ -19,7 +19,7 @@ from dualtape.core.lookup import TABLE, register
 from dualtape.core.standin import some
 from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tensor import Node, Operand, Tensor, opened, operand, raw, wrap
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.facts.costs import elementwise as cost
 
@@ -273,6 +273,7 @@ abs = general(
     jvp=lambda t, x: np.real(np.conj(unit(x)) * t) if raw(x).dtype.kind == "c" else np.sign(x) * t,
     vjp=lambda g, x: g * unit(x),
     functions=["abs"],
+    pattern=patterns.elementwise,
     work=cost(1, adds=1, factor=1, partial=Work()),
 )
 fabs = elementwise(np.fabs, lambda x: np.sign(x), work=cost(1, adds=1, factor=1, partial=Work()))
@@ -340,13 +341,20 @@ def as_complex(t: Any) -> Any:
     return t if raw(t).dtype.kind == "c" else t * np.ones((), np.result_type(raw(t).dtype, np.complex64))
 
 
-real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real])
-imag = linear(np.imag, lambda g, shape: as_complex(g) * 1j, name="imag", functions=[np.imag])
-conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"])
+real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real], pattern=patterns.elementwise)
+imag = linear(
+    np.imag,
+    lambda g, shape: as_complex(g) * 1j,
+    name="imag",
+    functions=[np.imag],
+    pattern=patterns.elementwise,
+)
+conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"], pattern=patterns.elementwise)
 angle = general(
     lambda x: np.angle(x),
     name="angle",
     functions=[np.angle],
+    pattern=patterns.elementwise,
     jvp=lambda t, x: (
         np.imag(t * over_square(np.conj(x), np.real(x), np.imag(x))) if raw(x).dtype.kind == "c" else 0 * t
     ),
@@ -394,6 +402,7 @@ select_row = Row(
     [None, Branch(True), Branch(False)],
     kind="general",
     work=choice_work,
+    pattern=patterns.moved,
 )
 
 

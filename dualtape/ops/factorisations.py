@@ -19,7 +19,7 @@ from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Tensor, raw
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.ops.linalg import count, inverse_or_nan, matrices, mH
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ solve_triangular = general(
         lambda g, x, shape, lower, unit: unbroadcast(triangular(mH(x), g, not lower, unit), shape),
     ],
     work=costs.factorisation(TRIANGLE_SOLVE, TRIANGLE_TANGENT, TRIANGLE_TANGENT),
+    pattern=patterns.stacked,
     batch=many_right_sides,
     doc="x^-1 y for triangular matrices x and matrices y; the other triangle is not read.",
 )
@@ -139,6 +140,7 @@ cholesky_row = general(
     jvp=cholesky_push,
     vjp=cholesky_pull,
     work=works(1 / 3, 4, 4),
+    pattern=patterns.stacked,
 )
 
 
@@ -212,6 +214,7 @@ qr_row = general(
     work=costs.factorisation(
         *(count(lambda m, n, k, c=c: c[0] * m * n * n + c[1] * n**3) for c in ((2, -2 / 3), (6, 4), (6, 4)))
     ),
+    pattern=patterns.stacked,
 )
 
 

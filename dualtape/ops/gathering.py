@@ -12,7 +12,7 @@ from dualtape.core.cotangents import cast_back
 from dualtape.core.edges import Linear
 from dualtape.core.table import Row, publish
 from dualtape.core.tensor import Node, Tensor, operand, raw, wrap
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.modes.indexed_slices import Slices
 from dualtape.modes.variable import Variable
 from dualtape.ops.indexing import getitem, scatter
@@ -52,6 +52,7 @@ gather_row = Row(
     [Gather(lambda g, shape, index: scatter(g, index=index, basic=False, to=shape), selects=True)],
     kind="linear",
     work=costs.moves,
+    pattern=patterns.moved,
 )
 
 

@@ -19,8 +19,9 @@ from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.recorders import has_derivative
 from dualtape.core.standin import every, some
+from dualtape.core.table import Columns
 from dualtape.core.tensor import Operand, Tensor, operand, raw
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 # A series or quadrature of this many evaluations stands behind a derivative by a parameter.
-COMPOSITE = costs.composite(Work(0, 0, 0, 2), Work(0, 0, 0, 4), Work(0, 0, 1, 0))
+FACTS: Columns = {
+    "work": costs.composite(Work(0, 0, 0, 2), Work(0, 0, 0, 4), Work(0, 0, 1, 0)),
+    "pattern": patterns.elementwise,
+}
 
 Function = Callable[..., Any]
 
@@ -47,7 +51,7 @@ def pull_by(partial: Function) -> Function:
 
 def three(kernel: Any, partials: Sequence[Function]) -> Any:
     """A row of an elementwise function of three operands."""
-    return general(kernel, jvp=[push_by(p) for p in partials], vjp=[pull_by(p) for p in partials], work=COMPOSITE)
+    return general(kernel, jvp=[push_by(p) for p in partials], vjp=[pull_by(p) for p in partials], **FACTS)
 
 
 def two(kernel: Any, partials: Sequence[Function]) -> Any:
@@ -63,7 +67,7 @@ def two(kernel: Any, partials: Sequence[Function]) -> Any:
 
         return rule
 
-    return general(kernel, jvp=[push(p) for p in partials], vjp=[pull(p) for p in partials], work=COMPOSITE)
+    return general(kernel, jvp=[push(p) for p in partials], vjp=[pull(p) for p in partials], **FACTS)
 
 
 def unknown(name: str, argument: str) -> Any:
@@ -273,7 +277,7 @@ hyp2f1_row = general(
     name="hyp2f1",
     jvp=lambda t, x, a, b, c: t * (a * b / c) * gauss(a + 1, b + 1, c + 1, x),
     vjp=lambda g, x, shape, a, b, c: unbroadcast(g * ((a * b / c) * gauss(a + 1, b + 1, c + 1, x)).conjugate(), shape),
-    work=COMPOSITE,
+    **FACTS,
 )
 
 
@@ -305,7 +309,7 @@ def elliptic(kernel: Any, a: float, factor: float) -> Any:
     def slope(m: Any) -> Any:
         return factor * gauss(a, 1.5, 2.0, m).astype(raw(m).dtype)
 
-    return general(kernel, jvp=lambda t, x: t * slope(x), vjp=lambda g, x: g * slope(x), work=COMPOSITE)
+    return general(kernel, jvp=lambda t, x: t * slope(x), vjp=lambda g, x: g * slope(x), **FACTS)
 
 
 ellipk = elliptic(sc.ellipk, 1.5, math.pi / 8)
@@ -326,7 +330,7 @@ def system(kernel: Any, outputs: int, slopes: Callable[[Any, Any], tuple[Any, ..
                 total = total + c * d.conjugate()
         return total
 
-    return general(kernel, jvp=push, vjp=pull, outputs=outputs, work=COMPOSITE)
+    return general(kernel, jvp=push, vjp=pull, outputs=outputs, **FACTS)
 
 
 airy = system(sc.airy, 4, lambda x, out: (out[1], x * out[0], out[3], x * out[2]))

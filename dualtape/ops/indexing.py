@@ -28,7 +28,7 @@ from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.modes.constant import constant
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import nondifferentiable as absent
@@ -196,6 +196,7 @@ scatter_call = linear(
     lambda g, shape, index, basic, to: read(g, index=index, basic=basic),
     name="scatter",
     internal=True,
+    pattern=patterns.scattered,
     batch=scatter_batch,
 )
 scatter_row = scatter_call.row
@@ -221,6 +222,7 @@ getitem_row = Row(
     [getitem_edge],
     kind="linear",
     work=costs.moves,
+    pattern=patterns.moved,
     batch=lambda level, x, index, basic: batches.getitem(level, x, index),
     pull_batch=pull_read,
 )
@@ -399,6 +401,7 @@ assign_row = Assign(
     lambda x, v, index, basic, alone=False: _assigned(x, v, index),
     kind="linear",
     work=costs.moves,
+    pattern=patterns.moved,
     batch=assign_batch,
 )
 

@@ -19,7 +19,7 @@ from dualtape.core.families import general, ruled
 from dualtape.core.lookup import register
 from dualtape.core.table import Row, publish
 from dualtape.core.tensor import opened, operand, raw
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.products import mT
 
@@ -142,6 +142,7 @@ solve_row = Solve(
     ),
     kind="general",
     work=costs.factorisation(SOLVE_FACTOR, solve_again, solve_again),
+    pattern=patterns.stacked,
 )
 solve_call = publish(solve_row, call_of_many(solve_row))
 
@@ -185,6 +186,7 @@ inv_row = general(
     jvp=lambda t, out: -(out @ t @ out),
     vjp=lambda g, out: -(mH(out) @ g @ mH(out)),
     work=costs.factorisation(*(count(lambda m, n, k, c=c: c * n**3) for c in (2, 4, 4))),
+    pattern=patterns.stacked,
 )
 
 
@@ -272,6 +274,7 @@ det_row = general(
     work=costs.factorisation(
         *(count(lambda m, n, k, c=c, d=d: c * n**3 + d * n * n) for c, d in ((2 / 3, 0), (8 / 3, 2), (8 / 3, 2)))
     ),
+    pattern=patterns.stacked,
 )
 
 
@@ -343,6 +346,7 @@ slogdet_row = general(
     work=costs.factorisation(
         *(count(lambda m, n, k, c=c, d=d: c * n**3 + d * n * n) for c, d in ((2 / 3, 0), (2, 2), (2, 1)))
     ),
+    pattern=patterns.stacked,
 )
 
 

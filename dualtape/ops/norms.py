@@ -14,7 +14,7 @@ from dualtape.core.families import general, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import some
 from dualtape.core.tensor import operand, raw
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops.elementwise import direction, unit
 from dualtape.ops.indexing import as_tensor
@@ -67,6 +67,7 @@ norm_row: Any = general(
     ),
     vjp=lambda g, x, out, shape, p, axis: g.reshape(kept_shape(shape, axis)) * slope(x, out, p, axis),
     work=costs.composite(Work(adds=1, mults=1), Work(mults=1), Work(adds=1, mults=1)),
+    pattern=patterns.reduced,
     batch=batches.shifting(lambda: norm_row.row),
 )
 

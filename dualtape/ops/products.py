@@ -14,7 +14,7 @@ from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear, linear
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, operand
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.memory.reserve import SMALLEST, room
 from dualtape.ops.elementwise import multiply
 from dualtape.ops.indexing import scatter
@@ -83,6 +83,7 @@ matmul = bilinear(
     matmul_by_y,
     name="matmul",
     functions=[np.matmul, np.linalg.matmul],
+    pattern=patterns.multiplied,
     doc="The matrix product ``x @ y``; NumPy's ``matmul``, with stacks of matrices and vectors.",
 )
 
@@ -120,7 +121,14 @@ def _alone_back(g: Any, shape: tuple[int, ...], subscripts: str) -> Any:
     return scatter(back, index=index, basic=False, to=shape)
 
 
-einsum_1 = linear(_alone, _alone_back, name="einsum_1", internal=True, work=costs.summation)
+einsum_1 = linear(
+    _alone,
+    _alone_back,
+    name="einsum_1",
+    internal=True,
+    work=costs.summation,
+    pattern=patterns.contracted,
+)
 
 
 def contract(subscripts: str, x: Any, y: Any) -> Any:
@@ -150,6 +158,7 @@ einsum_2 = bilinear(
     lambda g, x, shape, subscripts: _pair_back(g, x, shape, subscripts, False),
     name="einsum_2",
     work=costs.bilinear(pairs_work),
+    pattern=patterns.contracted,
 )
 
 

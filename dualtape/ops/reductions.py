@@ -16,7 +16,7 @@ from dualtape.core.families import general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, finite, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
-from dualtape.facts import costs
+from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops import elementwise as elementary
 from dualtape.ops.elementwise import direction, where
@@ -94,6 +94,7 @@ spread_row = linear(
     name="spread",
     internal=True,
     work=costs.moves,
+    pattern=patterns.moved,
     batch=spread_batch,
 )
 
@@ -110,6 +111,7 @@ sum_row = linear(
     lambda g, shape, axis, keepdims: spread(g, shape, axis),
     name="sum",
     work=costs.summation,
+    pattern=patterns.reduced,
 )
 
 
@@ -126,6 +128,7 @@ mean_row = linear(
     lambda g, shape, axis, keepdims: spread(g / count(shape, axis) if count(shape, axis) else g, shape, axis),
     name="mean",
     work=costs.summation,
+    pattern=patterns.reduced,
 )
 
 
@@ -242,6 +245,7 @@ prod_row = general(
     jvp=lambda t, x, axis, keepdims: np.add.reduce(t * others(x, axis), axis=axis, keepdims=keepdims),
     vjp=lambda g, x, shape, axis: spread(g, shape, axis) * np.conjugate(others(x, axis)),
     work=costs.composite(Work(mults=1), Work(mults=2), Work(mults=1, adds=1)),
+    pattern=patterns.reduced,
 )
 
 
@@ -308,6 +312,7 @@ def extreme(kernel: Any, name: str) -> Any:
         vjp=lambda g, x, out, shape, axis: shared(spread(g, shape, axis), ties(x, out, axis)),
         selects=True,
         work=costs.composite(Work(adds=1), Work(), Work(mults=1)),
+        pattern=patterns.reduced,
     )
 
     def call(
@@ -376,6 +381,7 @@ var_row = general(
     ),
     vjp=lambda g, x, shape, axis, ddof: spread(g * (2 / (count(shape, axis) - ddof)), shape, axis) * centred(x, axis),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=1, adds=1)),
+    pattern=patterns.reduced,
 )
 # The standard deviation of a constant is 0, a minimum: its derivative there is 0, the minimum-norm subgradient.
 std_row = general(
@@ -390,6 +396,7 @@ std_row = general(
         spread(direction(g * (1 / (count(shape, axis) - ddof)), out), shape, axis) * centred(x, axis)
     ),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=2, adds=1)),
+    pattern=patterns.reduced,
 )
 
 
@@ -472,6 +479,7 @@ logsumexp_row: Any = general(
     jvp=lambda t, x, out, axis, keepdims: np.add.reduce(t * weights(x, out, axis), axis=axis, keepdims=keepdims),
     vjp=lambda g, x, out, shape, axis: spread(g, shape, axis) * np.conjugate(weights(x, out, axis)),
     work=costs.composite(Work(adds=3, nonlinear=1), Work(adds=1, nonlinear=1), Work(mults=1)),
+    pattern=patterns.reduced,
     batch=batches.shifting(lambda: logsumexp_row.row),
 )
 
@@ -506,6 +514,7 @@ cumsum_row = linear(
     lambda g, shape, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
     name="cumsum",
     work=costs.summation,
+    pattern=patterns.cumulative,
 )
 
 
@@ -540,6 +549,7 @@ cumprod_row = general(
     jvp=cumprod_jvp,
     vjp=cumprod_vjp,
     work=costs.composite(Work(mults=1), Work(mults=1), Work(mults=1, adds=1)),
+    pattern=patterns.cumulative,
 )
 
 

@@ -17,6 +17,7 @@ from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
+from dualtape.facts import patterns
 from dualtape.modes.constant import constant
 from dualtape.ops.elementwise import real, where
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
@@ -41,6 +42,7 @@ identity = linear(
     same,
     lambda g, shape: g,
     name="identity",
+    pattern=patterns.elementwise,
     functions=["identity"],
     doc="""A Tensor of the value of ``x`` with an identity of its own, through which derivatives pass.
 
@@ -64,7 +66,7 @@ def converted(x: Any, dtype: Any) -> Any:
     return x.astype(dtype) if hasattr(x, "astype") else np.asarray(x).astype(dtype)[()]
 
 
-cast_row = linear(converted, lambda g, shape, dtype: g, name="cast")
+cast_row = linear(converted, lambda g, shape, dtype: g, name="cast", pattern=patterns.elementwise)
 # A cast to an integer or boolean dtype.
 to_integer = nondifferentiable(converted, name="to_integer")
 
@@ -115,6 +117,7 @@ reshape_row = linear(
     lambda x, to, order: np.reshape(x, to, order=order),
     lambda g, shape, to, order: np.reshape(g, shape, order=order),
     name="reshape",
+    pattern=patterns.moved,
 )
 
 
@@ -172,6 +175,7 @@ transpose_row = linear(
     lambda x, axes: np.transpose(x, axes),
     lambda g, shape, axes: np.transpose(g, inverse(axes)),
     name="transpose",
+    pattern=patterns.moved,
 )
 
 
@@ -249,7 +253,10 @@ def squeeze(x: ArrayLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
 
 
 broadcast_row = linear(
-    lambda x, to: np.broadcast_to(x, to), lambda g, shape, to: unbroadcast(g, shape), name="broadcast_to"
+    lambda x, to: np.broadcast_to(x, to),
+    lambda g, shape, to: unbroadcast(g, shape),
+    name="broadcast_to",
+    pattern=patterns.moved,
 )
 
 
@@ -311,8 +318,8 @@ def stacked(xs: list[Any], axis: int) -> Any:
     return np.array(xs) if not xs[0].shape else np.stack(xs, axis)
 
 
-concatenate_row = joint(lambda xs, axis: np.concatenate(xs, axis), pieces, name="concatenate")
-stack_row = joint(stacked, layers, name="stack", batch=batches.stack)
+concatenate_row = joint(lambda xs, axis: np.concatenate(xs, axis), pieces, name="concatenate", pattern=patterns.moved)
+stack_row = joint(stacked, layers, name="stack", batch=batches.stack, pattern=patterns.moved)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
@@ -460,7 +467,12 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 # ------------------------------------------------------------------ reordering
-flip_row = linear(lambda x, axis: np.flip(x, axis), lambda g, shape, axis: np.flip(g, axis), name="flip")
+flip_row = linear(
+    lambda x, axis: np.flip(x, axis),
+    lambda g, shape, axis: np.flip(g, axis),
+    name="flip",
+    pattern=patterns.moved,
+)
 
 
 def flip(x: ArrayLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
@@ -500,6 +512,7 @@ roll_row = linear(
     lambda x, shift, axis: np.roll(x, shift, axis),
     lambda g, shape, shift, axis: np.roll(g, tuple(-s for s in shift) if isinstance(shift, tuple) else -shift, axis),
     name="roll",
+    pattern=patterns.moved,
 )
 
 
@@ -516,7 +529,7 @@ def _tile_back(g: Any, shape: tuple[int, ...], reps: tuple[int, ...]) -> Any:
     return np.reshape(np.sum(folded, axis=tuple(range(0, 2 * n, 2))), shape)
 
 
-tile_row = linear(lambda x, reps: np.tile(x, reps), _tile_back, name="tile")
+tile_row = linear(lambda x, reps: np.tile(x, reps), _tile_back, name="tile", pattern=patterns.moved)
 
 
 def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> Tensor:
@@ -545,6 +558,7 @@ pad_row = linear(
     lambda x, widths, value: np.pad(x, widths, constant_values=value) if widths else same(x),
     _pad_back,
     name="pad_zeros",
+    pattern=patterns.moved,
 )
 
 

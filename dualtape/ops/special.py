@@ -21,6 +21,7 @@ from dualtape.core.families import elementwise, general
 from dualtape.core.lookup import register
 from dualtape.core.standin import every, some
 from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.facts import patterns
 from dualtape.facts.costs import Work
 from dualtape.facts.costs import elementwise as cost
 from dualtape.ops import elementwise as elementary
@@ -457,6 +458,7 @@ lambertw_row = general(
     jvp=lambda t, out: t * lambert_slope(out),
     vjp=lambda g, out: g * np.conj(lambert_slope(out)),
     work=cost(1, nonlinear=2),
+    pattern=patterns.elementwise,
 )
 
 

@@ -17,6 +17,7 @@ from dualtape.core.absent import still
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.tensor import Tensor, operand, raw
+from dualtape.facts import patterns
 from dualtape.ops.factorisations import hermitian, unit, works
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, matrices, mH
@@ -112,6 +113,7 @@ eigh_row = general(
     vjp=eigh_pull,
     outputs=2,
     work=works(9, 6, 6),
+    pattern=patterns.stacked,
 )
 
 
@@ -177,6 +179,7 @@ eig_row = general(
     vjp=eig_pull,
     outputs=2,
     work=works(25, 8, 8),
+    pattern=patterns.stacked,
 )
 
 
@@ -306,6 +309,7 @@ svd_row = general(
     vjp=svd_pull,
     outputs=3,
     work=works(22, 10, 10),
+    pattern=patterns.stacked,
 )
 
 
@@ -364,6 +368,7 @@ pinv_row = general(
     jvp=pinv_push,
     vjp=pinv_pull,
     work=works(24, 12, 12),
+    pattern=patterns.stacked,
 )
 
 
