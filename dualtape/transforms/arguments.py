@@ -75,6 +75,8 @@ class Sources:
         it = iter(values)
         if self.single:
             return self.rebuilds[0][0](it)
+        if self.rebuilds is ONE_LEAF:
+            return (next(it),)
         return tuple([rebuild(it) for rebuild, _ in self.rebuilds])
 
 
