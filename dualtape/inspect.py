@@ -92,11 +92,11 @@ def nodes_in(a: Any) -> list[Node]:
 
 def run(f: Callable[..., Any], args: tuple[Any, ...], watcher: Watcher) -> list[Any]:
     """Run ``f`` with a watcher on the stack; its results."""
-    recorders.push(watcher)
+    recorders.enter(watcher)
     try:
         return results(f(*args))[0]
     finally:
-        recorders.remove(watcher)
+        recorders.leave(watcher)
 
 
 def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = None, adjoint: bool = False) -> Trace:
@@ -147,7 +147,7 @@ def trace(f: Callable[..., Any], *args: Any, tangents: Sequence[Any] | None = No
         if node.value.dtype.kind not in "fc":
             moved[k] = None
     nodes = [
-        TraceNode(k, name, ins, node.value, bare(moved[k]), bare(adjoints[k]))
+        TraceNode(k, name, ins, node.value, numbers(moved[k]), numbers(adjoints[k]))
         for k, (name, ins, node) in enumerate(lines)
     ]
     return Trace(nodes, tuple(watcher.known.get(y._node.id, -1) for y in found))
@@ -164,7 +164,7 @@ def value_of(a: Any) -> Any:
     return a.value if a.__class__ is Node else a
 
 
-def bare(x: Any) -> Any:
+def numbers(x: Any) -> Any:
     """The plain value of a derivative, or None."""
     return x.numpy() if isinstance(x, Operand) else x
 

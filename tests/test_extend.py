@@ -440,3 +440,12 @@ def test_a_rule_may_not_write_into_what_it_is_given() -> None:
         dt.jvp(lambda x: double(x) + x, (np.ones(3),), (np.ones(3),))
     with pytest.raises(ValueError, match="read-only"):
         dt.grad(lambda x: np.sum(double(x) * x))(np.ones(3))
+
+
+def test_a_partial_that_is_a_complex_number_is_conjugated_on_the_way_back() -> None:
+    turn = operation(lambda x: 2j * x, name="turned_for_a_test", partials=2j)
+    x, g = np.array([1.0 + 2.0j, -0.5j]), np.array([0.3 - 1.0j, 2.0 + 0.0j])
+    value, pullback = dt.vjp(turn, x)
+    _, moved = dt.jvp(turn, (x,), (np.ones(2, complex),))
+    assert np.allclose(value.numpy(), 2j * x) and np.allclose(moved.numpy(), 2j)
+    assert np.allclose(pullback(g)[0].numpy(), -2j * g)

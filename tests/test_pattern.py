@@ -77,12 +77,12 @@ def predicted(f: Any, args: Any) -> Any:
     """The pattern of the Jacobian of a function: of all results by all floating arguments, one after the other."""
     xs = [dt.constant(x) for x in args]
     follower = Follower([x for x in xs if varies(x)])
-    recorders.push(follower)
+    recorders.enter(follower)
     try:
         with np.errstate(all="ignore"):
             ys = results(f(*xs))
     finally:
-        recorders.remove(follower)
+        recorders.leave(follower)
     return np.concatenate([follower.of(y) for y in ys])
 
 

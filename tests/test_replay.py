@@ -66,12 +66,12 @@ def record(f: Callable[..., Any], args: Any) -> tuple[Reader, list[Any]]:
     """What is told while f runs, and its results."""
     xs = tensors(args)
     reader = Reader(xs)
-    recorders.push(reader)
+    recorders.enter(reader)
     try:
         with np.errstate(all="ignore"):
             return reader, results(f(*xs))
     finally:
-        recorders.remove(reader)
+        recorders.leave(reader)
 
 
 def same_values(a: Any, b: Any) -> bool:
@@ -437,9 +437,9 @@ def test_rules_see_plain_masks_where_nobody_follows_facts() -> None:
         tape.watch(x)
         assert still(x) is x._node.value
     reader = Reader([x])
-    recorders.push(reader)
+    recorders.enter(reader)
     try:
         assert isinstance(still(x), dt.Tensor) and still(dt.constant(1.0)) == 1.0
     finally:
-        recorders.remove(reader)
+        recorders.leave(reader)
     assert [row.name for row, *_ in reader.lines] == ["still"]

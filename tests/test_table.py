@@ -123,12 +123,12 @@ def witnessed(f: Any, args: Any) -> list[tuple[Any, Any, Any, Any]]:
     """The operations that a function performs."""
     witness = Witness()
     xs = tensors(args)
-    recorders.push(witness)
+    recorders.enter(witness)
     try:
         with np.errstate(all="ignore"):
             f(*xs)
     finally:
-        recorders.remove(witness)
+        recorders.leave(witness)
     return witness.seen
 
 

@@ -71,7 +71,7 @@ class Level:
         """From now on its Batches are of no use."""
         self.live = False
         if self.marker is not None:
-            recorders.remove(self.marker)
+            recorders.leave(self.marker)
             self.marker.outer = self.marker.every = ()
             self.marker = None  # which knows of the level as well: neither should wait for the garbage collector
 
@@ -90,5 +90,5 @@ class Level:
         # Without the stand-in (or that of a level inside, which stands for it), the block is outside already, or in a
         # pause: then no more is seen than is seen now.
         inside = any([r is marker or r.stands_for(marker) for r in stack])
-        with recorders.only(tuple([r for r in marker.outer if r.live and (inside or r in stack)])):
+        with recorders.under(tuple([r for r in marker.outer if r.live and (inside or r in stack)])):
             yield

@@ -76,7 +76,7 @@ class Outside(Recorder):
         if row.kind == "custom" and any([*batched, *[is_batched(level, out.value) for out in outs]]):
             raise Refused(f"{row.name} has rules of its own, and recorders around the batch follow it")
         if not any(batched) and top([params]) is not level:
-            with recorders.only(tuple([r for r in self.outer if r.live])):
+            with recorders.under(tuple([r for r in self.outer if r.live])):
                 record(row, operands, outs, params)
             return
         direct = row.batch is None and is_direct(row)

@@ -88,7 +88,7 @@ Stack = tuple[Recorder, ...]
 STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=())
 
 
-def push(recorder: Recorder) -> None:
+def enter(recorder: Recorder) -> None:
     """Make ``recorder`` the innermost one; forget the dead ones on the way."""
     stack = STACK.get()
     for r in stack:
@@ -98,7 +98,7 @@ def push(recorder: Recorder) -> None:
     STACK.set((*stack, recorder) if stack else (recorder,))
 
 
-def remove(recorder: Recorder) -> None:
+def leave(recorder: Recorder) -> None:
     """Close ``recorder``, so that it never records again in whichever stack it still stands, and take it
     off this context's stack, wherever in it it stands.
 
@@ -149,7 +149,7 @@ def is_fact(node: Any) -> bool:
 
 
 @contextmanager
-def only(stack: Stack) -> Iterator[None]:
+def under(stack: Stack) -> Iterator[None]:
     """Run a block under ``stack`` alone."""
     before = STACK.get()
     STACK.set(stack)

@@ -509,12 +509,14 @@ def joined(value: Any) -> Any:
 
 
 def raw(value: Any) -> Any:
-    """The bare NumPy value behind a Tensor, or a stand-in followed by nobody; anything else as it is."""
+    """The NumPy value behind a Tensor or Variable, or a stand-in followed by nobody; anything else as it is."""
     if value.__class__ is Tensor:
         value = value._node.value
-        if isinstance(value, Standin):
-            return value.detached()
-    return value
+    elif isinstance(value, Operand):
+        value = value._value()
+    else:
+        return value
+    return value.detached() if isinstance(value, Standin) else value
 
 
 def among(values: Any, best: Any = None) -> Any:

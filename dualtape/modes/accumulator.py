@@ -86,12 +86,12 @@ class ForwardAccumulator:
             raise ValueError("this accumulator is already recording; leave it before entering it again")
         key, level = self._key, self._level
         self._recorder = TangentRecorder(key) if level is None else BatchRecorder(key, level)
-        recorders.push(self._recorder)
+        recorders.enter(self._recorder)
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._recorder is not None:
-            recorders.remove(self._recorder)
+            recorders.leave(self._recorder)
             self._recorder = None
 
     def jvp(self, primals: Any, unconnected_gradients: str | UnconnectedGradients = "none") -> Any:

@@ -111,7 +111,7 @@ class GradientTape:
             raise ValueError("this tape is already recording; leave it before entering it again")
         self._spent = False  # what a spent tape held is gone: it starts afresh
         self._recorder = TapeRecorder(self._entries, self._variables, self._cuts, self._watches)
-        recorders.push(self._recorder)
+        recorders.enter(self._recorder)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -119,7 +119,7 @@ class GradientTape:
 
     def _stop(self) -> None:
         if self._recorder is not None:
-            recorders.remove(self._recorder)
+            recorders.leave(self._recorder)
             self._recorder = None
 
     def _recording(self, what: str, error: type[Exception]) -> TapeRecorder:

@@ -181,7 +181,7 @@ class Variable(Operand):
         Raises:
             ValueError: for a value of another shape.
         """
-        given = bare(value) if isinstance(value, Operand) else constant(value)
+        given = without_derivative(value) if isinstance(value, Operand) else constant(value)
         new = given._value() if given.__class__ is Tensor else given
         if isinstance(new, Standin):
             raise RuntimeError(f"{self.name!r} has one value and cannot be assigned one for each example of a batch")
@@ -203,13 +203,13 @@ class Variable(Operand):
         """Add to the value (not differentiated); see ``assign``. IndexedSlices are added slice by slice."""
         if isinstance(value, IndexedSlices):
             return self.scatter_add(value)
-        return self.assign(bare(self) + bare(value))
+        return self.assign(without_derivative(self) + without_derivative(value))
 
     def assign_sub(self, value: Any) -> Variable:
         """Subtract from the value (not differentiated); see ``assign``. IndexedSlices go slice by slice."""
         if isinstance(value, IndexedSlices):
             return self.scatter_sub(value)
-        return self.assign(bare(self) - bare(value))
+        return self.assign(without_derivative(self) - without_derivative(value))
 
     def scatter_add(self, sparse_delta: Any) -> Variable:
         """Add IndexedSlices to the value where they belong (not differentiated).
@@ -269,7 +269,7 @@ class Variable(Operand):
         return str(read_only(self._node.value))
 
 
-def bare(value: Any) -> Any:
+def without_derivative(value: Any) -> Any:
     """The value of anything, without derivative (``still``)."""
     if value.__class__ is Tensor or value.__class__ is Variable:
         return still(wrap(value._node))

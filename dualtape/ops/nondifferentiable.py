@@ -130,19 +130,14 @@ def facts() -> None:
     register(lambda x, *a, **k: np.size(x._value(), *a, **k), np.size)
     register(lambda x, *a, **k: np.iscomplexobj(x._value()), np.iscomplexobj)
     register(lambda x, *a, **k: np.isrealobj(x._value()), np.isrealobj)
-    register(lambda *xs: np.result_type(*map(bare, xs)), np.result_type)
-    register(lambda x, *a, **k: np.can_cast(bare(x).dtype, *a, **k), np.can_cast)
-    register(lambda a, b, **k: np.shares_memory(bare(a), bare(b)), np.shares_memory)
-    register(lambda a, b, **k: np.may_share_memory(bare(a), bare(b)), np.may_share_memory)
+    register(lambda *xs: np.result_type(*map(raw, xs)), np.result_type)
+    register(lambda x, *a, **k: np.can_cast(raw(x).dtype, *a, **k), np.can_cast)
+    register(lambda a, b, **k: np.shares_memory(raw(a), raw(b)), np.shares_memory)
+    register(lambda a, b, **k: np.may_share_memory(raw(a), raw(b)), np.may_share_memory)
     register(lambda x, *a, **k: np.array_repr(np.asarray(x._value()), *a, **k), np.array_repr)
     register(lambda x, *a, **k: np.array_str(np.asarray(x._value()), *a, **k), np.array_str)
     register(lambda x, *a, **k: np.array2string(np.asarray(x._value()), *a, **k), np.array2string)
     register(nonzero, np.nonzero, "nonzero")
-
-
-def bare(x: Any) -> Any:
-    """The plain value behind a Tensor or Variable."""
-    return x._value() if isinstance(x, Operand) else raw(x)
 
 
 def install() -> None:

@@ -127,11 +127,11 @@ def recorded(
     """The result of ``f``, and the entries of its operations on ``leaves``."""
     entries: dict[int, Any] = dict.fromkeys(map(IDENTITY, leaves))
     recorder = Recorder(entries, True)
-    recorders.push(recorder)
+    recorders.enter(recorder)
     try:
         return f(*args, **kwargs), entries
     finally:
-        recorders.remove(recorder)
+        recorders.leave(recorder)
 
 
 def carrying(
@@ -147,7 +147,7 @@ def carrying(
     recorder = TangentRecorder(key)
     stack = STACK.get()
     tapes = [(r.entries, len(r.entries)) for r in stack if r.entries is not None] if stack else ()
-    recorders.push(recorder)
+    recorders.enter(recorder)
     try:
         value, found = run(), []
         for y in outputs(value):
@@ -155,7 +155,7 @@ def carrying(
             found.append(None if held is None else held.get(key))
         return value, found
     finally:
-        recorders.remove(recorder)
+        recorders.leave(recorder)
         for leaf in leaves:
             (leaf._node.tangents or {}).pop(key, None)
         for entries, before in tapes:

@@ -93,7 +93,7 @@ class Call(Together):
             c if c.__class__ is Tensor else tensor(np.zeros(like.shape, like.dtype)[()] if c is None else c)
             for c, like in zip(given, likes, strict=True)
         ]
-        with recorders.only(()) if raw else nullcontext():
+        with recorders.under(()) if raw else nullcontext():
             found = rule([wrap(n) for n in operands], filled, raw)
             return [None if c is None else loose(operand(c)) for c in found]
 
@@ -335,11 +335,11 @@ class Body(Recorder):
 
     def run(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``f`` under this recorder alone."""
-        with recorders.only((self,)):
+        with recorders.under((self,)):
             try:
                 return f(*args, **kwargs)
             finally:
-                recorders.remove(self)
+                recorders.leave(self)
 
 
 def from_outside(name: str, node: Node, names: dict[int, str]) -> TypeError:

@@ -97,7 +97,7 @@ class Gradient(Bound):
         outer = recorders.live()
         given = Given(args, outer)
         reads = Body(outer, given.operands)
-        recorders.push(reads)
+        recorders.enter(reads)
         # Under the recorders outside: what grad_fn holds on to is then differentiable itself.
         try:
             returned = self.f(*owner, *given.filled(given.operands), **kwargs)
@@ -107,7 +107,7 @@ class Gradient(Bound):
             value, grad_fn = returned
             outs, rebuild = results(value)  # in here, since a Variable among them is read
         finally:
-            recorders.remove(reads)
+            recorders.leave(reads)
         for y in outs:
             reads.takes(y._node)
         for i, node in reads.foreign.items():
