@@ -14,7 +14,6 @@ from typing import Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.recorders import Recorder
 from dualtape.core.standin import OPEN, Refused, Standin
 from dualtape.core.sweep import Entries, finished, kept_bytes, sweep
 from dualtape.core.table import Row
@@ -29,7 +28,7 @@ from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
 from dualtape.modes.variable import Variable
 
 
-class TapeRecorder(Recorder):
+class TapeRecorder(recorders.Recorder):
     """One activation of a tape: where its operations go, and which Variables and cuts it notes, if any."""
 
     __slots__ = ("cuts", "variables", "watches")
