@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,6 @@ def advice(name: str, public: Sequence[str], namespace: dict[str, Any]) -> str:
 def names_of(module: str) -> list[str]:
     """A module's ``__all__``, read from its source without importing it."""
     spec = find_spec(module)
-    get_source = getattr(spec and spec.loader, "get_source", None)
-    text = get_source(module) if get_source else None
-    return re.findall(r'"(\w+)"', (text or "").partition("__all__ = [")[2].partition("]")[0])
+    origin = spec.origin if spec is not None else None
+    text = Path(origin).read_text(encoding="utf-8") if origin and Path(origin).is_file() else ""
+    return re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0])
