@@ -1,4 +1,4 @@
-"""A stand-in for arrays, in a hundred lines: a value that knows the NumPy calls it came from, and can replay them.
+"""A stand-in for arrays, in some hundred lines: a value that knows the NumPy calls it came from, and can replay them.
 
 It shows what a stand-in has to answer (``dualtape/core/standin.py``), and proves that kernels and rules read nothing in
 secret: what goes through them comes out at another point as it would have been computed there.

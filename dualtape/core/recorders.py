@@ -32,7 +32,7 @@ class Recorder:
     def __init__(self, entries: dict[int, Any] | None, sealed: bool = False) -> None:
         self.entries = entries
         self.live = True
-        # While it is the innermost one: how Variables were read under the whole stack (``core/variable.py``).
+        # While it is the innermost one: how Variables were read under the whole stack (``modes/variable.py``).
         self.reads: dict[int, Any] | None = {}
         # Whether its sources are handles of its own, that nobody else has and nobody may write into.
         self.sealed = sealed

@@ -326,7 +326,19 @@ def unary(x: ArrayLike, /) -> Tensor: ...  # type: ignore[empty-body]
 def binary(x: ArrayLike, y: ArrayLike, /) -> Tensor: ...  # type: ignore[empty-body]
 
 
-SIGNATURES = {1: signature(unary), 2: signature(binary)}
+def ternary(x: ArrayLike, y: ArrayLike, z: ArrayLike, /) -> Tensor: ...  # type: ignore[empty-body]
+
+
+SIGNATURES = {1: signature(unary), 2: signature(binary), 3: signature(ternary)}
+
+
+def arrays_alone(row: Row) -> bool:
+    """Whether an operation takes its operands and nothing else; what keywords a ufunc has, no rule knows of."""
+    if row.kind == "elementwise" or row.function is row.kernel:
+        return True
+    code = getattr(getattr(row.function, "_implementation", row.function), "__code__", None)
+    # (Neither keyword-only parameters nor **keywords, the flag 8.)
+    return code is not None and code.co_argcount == len(row.edges) and not (code.co_kwonlyargcount or code.co_flags & 8)
 
 
 def publish(row: Row, call: Any, keys: Sequence[Any] = (), doc: str | None = None) -> Any:
@@ -338,7 +350,7 @@ def publish(row: Row, call: Any, keys: Sequence[Any] = (), doc: str | None = Non
         f"``{row.name}``, {how}.\n\n"
         f"Takes arrays and Tensors as NumPy's or SciPy's function of the name does; returns a Tensor.\n"
     )
-    if row.kind == "elementwise" or isinstance(kernel, np.ufunc):
+    if row.edges and row.outputs == 1 and arrays_alone(row):
         call.__signature__ = SIGNATURES.get(len(row.edges))
     call.row = row
     row.call = call
