@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -270,7 +270,7 @@ class Together(Row):
         found = tuple([i if i in needed else 0 for i in ids])
         return (self, found, shared) if any(found) else None
 
-    def kept(self, entry: Any) -> Iterator[Any]:
+    def kept(self, entry: Any) -> Iterable[Any]:
         return flat(entry[2])
 
 

@@ -7,7 +7,7 @@ such a tuple for each operand that it follows. Whatever walks over entries asks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import signature
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -120,9 +120,10 @@ class Edge:
         """The entry for the operands whose identity is in ``needed``; None if there is none."""
         return entry if entry[1] in needed else None
 
-    def kept(self, entry: Any) -> Iterator[Any]:
+    def kept(self, entry: Any) -> Iterable[Any]:
         """The nodes and arrays that the entry keeps alive."""
-        return flat(entry[3])
+        kept = entry[3]
+        return (kept,) if kept.__class__ is Node else () if kept is None else flat(kept)
 
     def back(self, g: Any, like: Any, kept: Any) -> Any:
         raise NotImplementedError
@@ -257,10 +258,9 @@ class Row:
         parts = [part for part in entry[1:] if part[1] in needed]
         return entry if len(parts) == len(entry) - 1 else self.whole(parts)
 
-    def kept(self, entry: Any) -> Iterator[Any]:
+    def kept(self, entry: Any) -> Iterable[Any]:
         """The nodes and arrays that the entry keeps alive."""
-        for part in entry[1:]:
-            yield from part[0].kept(part)
+        return [a for part in entry[1:] for a in part[0].kept(part)]
 
 
 def added(s: Any, t: Any) -> Any:
