@@ -73,7 +73,7 @@ class Partial(Edge):
         else:
             if self.singular and cotangents.quiet is None:
                 cotangents.hush()
-            c = self.product(g, kept, raw, cotangents.masked or self.singular)
+            c = self.product(g, kept, raw, cotangents.masked or self.singular, True)
             if self.chooses:
                 cotangents.masked = True
         if like is not None:
@@ -92,10 +92,10 @@ class Partial(Edge):
                 return t * self.partial(kept)
         elif self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
-                return self.product(t, kept, raw, True, np.positive)
-        return self.product(t, kept, raw, False, np.positive)
+                return self.product(t, kept, raw, True, False)
+        return self.product(t, kept, raw, False, False)
 
-    def product(self, c: Any, kept: Any, raw: bool, zeros_win: bool, turned: Any = np.conjugate) -> Any:
+    def product(self, c: Any, kept: Any, raw: bool, zeros_win: bool, back: bool) -> Any:
         """A cotangent times the conjugate partial, or a tangent times the partial: of large arrays in blocks, under
         recorders as Tensors, with 0 where a zero of the factor beats an infinity of the partial."""
         if raw and not self.whole and c.__class__ is ndarray and c.size >= blocks.LARGE:
@@ -105,7 +105,7 @@ class Partial(Edge):
                 return blocks.product(c, self.partial, values, guarded if zeros_win else None)
         read = opened(kept, raw)
         d = self.partial(*read) if kept.__class__ is tuple else self.partial(read)
-        if turned is np.conjugate:
+        if back:
             d = d.conjugate()
         if zeros_win and (d.__class__ is Tensor or c.__class__ is Tensor):
             p = zero_wins(c, d)

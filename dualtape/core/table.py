@@ -82,10 +82,6 @@ class Edge:
             return tuple([nodes[k] if k.__class__ is int else params if k is PARAMS else params[k] for k in pick])
         return None if pick is None else params if pick is PARAMS else params[pick]
 
-    def like(self, x: Any, out: Any) -> Any:
-        """What is kept of shapes and dtypes."""
-        return (x.shape, x.dtype) if self.exact else fit(x, out)
-
     def entry(self, x: Node, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """What a tape keeps if it follows operand ``x``; ``nodes`` are the operands and the result."""
         value = x.value

@@ -63,16 +63,18 @@ class TangentRecorder(Recorder):
         tangents = node.tangents
         if tangents is None or (t := tangents.get(self.key)) is None:
             return
-        if stack[0] is self or not (outer := self.outside(stack)):
-            s = edge.along(t._node.value if t.__class__ is Tensor else t, like, kept, True)
-        else:
+        outer = () if stack[0] is self else self.outside(stack)
+        if outer:
             STACK.set(outer)
-            try:
-                s = edge.along(t, like, kept, False)
-            finally:
+        elif t.__class__ is Tensor:
+            t = t._node.value
+        try:
+            s = edge.along(t, like, kept, not outer)
+            if like is not None and not edge.exact:
+                s = stretched(s, like[2], like[3])
+        finally:
+            if outer:
                 STACK.set(stack)
-        if like is not None and not edge.exact:
-            s = stretched(s, like[2], like[3])
         if out.tangents is None:
             out.tangents = {self.key: s}
         else:
