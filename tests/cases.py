@@ -371,13 +371,11 @@ REDUCTIONS: list[AnyCase] = [
     case("cumsum", np.cumsum, draw(4), analytic=True),
     case("cumsum", lambda x: np.cumsum(x, axis=1), draw(2, 3), label="axis"),
     case("cumsum", np.cumsum, draw(2, 3), label="flattened"),
-    case("cumsum", lambda x: np.cumulative_sum(x, axis=0, include_initial=True), draw(2, 3), label="with initial"),
     case("cumprod", np.cumprod, apart(4), analytic=True),
     case("cumprod", lambda x: np.cumprod(x, axis=0), apart(3, 2), label="axis"),
     case("cumprod", np.cumprod, A([2.0, 0.0, 3.0, 4.0]), label="one zero"),
     case("cumprod", np.cumprod, A([2.0, 0.0, 3.0, 0.0]), label="two zeros"),
     case("cumprod", np.cumprod, complexes(3), label="complex"),
-    case("cumprod", lambda x: np.cumulative_prod(x, axis=1), apart(2, 3), label="cumulative_prod"),
     case("spread", lambda g: row("spread")(g, to=(2, 3), axis=(1,)), draw(2)),
     case("spread", lambda g: row("spread")(g, to=(2, 3), axis=None), draw(), label="all axes"),
     case("spread", lambda g: row("spread")(g, to=(2, 3, 2), axis=(0, 2)), draw(1, 3, 1), label="axes kept"),
@@ -415,6 +413,11 @@ REDUCTIONS: list[AnyCase] = [
     special("prod", np.prod, np.zeros(0), np.zeros(0), label="empty"),
     special("cumsum", lambda x: np.cumsum(x, axis=1), np.zeros((2, 0)), np.zeros((2, 0)), label="empty"),
 ]
+if hasattr(np, "cumulative_sum"):  # from NumPy 2.1
+    REDUCTIONS += [
+        case("cumsum", lambda x: np.cumulative_sum(x, axis=0, include_initial=True), draw(2, 3), label="with initial"),
+        case("cumprod", lambda x: np.cumulative_prod(x, axis=1), apart(2, 3), label="cumulative_prod"),
+    ]
 
 SHAPING: list[AnyCase] = [
     case("identity", np.copy, draw(3)),
@@ -626,9 +629,8 @@ PRODUCTS: list[AnyCase] = [
     ),
     case("einsum_2", lambda x: np.einsum("i,j", x, x), draw(3), label="one operand twice"),
     case("einsum_2", lambda x, y: np.einsum(x, [0, 1], y, [1, 2], [2, 0]), draw(2, 3), draw(3, 2), label="index lists"),
+    case("sum", np.vecdot, complexes(2, 3), complexes(2, 3), label="vecdot"),
 ]
-if hasattr(np, "vecdot"):
-    PRODUCTS.append(case("sum", np.vecdot, complexes(2, 3), complexes(2, 3), label="vecdot"))
 
 X = apart(2, 3)
 INT = A([3, 0, 5])

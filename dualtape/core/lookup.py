@@ -32,6 +32,11 @@ def register(call: Callable[..., Any], *names: Any) -> Callable[..., Any]:
     return call
 
 
+def newer(name: str) -> list[Any]:
+    """The keys of a function that not every supported version of NumPy has: the function where there is one, its name."""
+    return [getattr(np, name), name] if hasattr(np, name) else [name]
+
+
 def lookup(function: Any) -> Callable[..., Any]:
     """The operation for a NumPy function or ufunc, after loading the families that are loaded on demand."""
     load_late_families(function)

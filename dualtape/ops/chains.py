@@ -10,7 +10,7 @@ import numpy as np
 
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import bilinear
-from dualtape.core.lookup import register
+from dualtape.core.lookup import newer, register
 from dualtape.core.tensor import operand
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
@@ -167,8 +167,8 @@ KEYS: dict[Any, list[Any]] = {
     multi_dot: [np.linalg.multi_dot, "multi_dot"],
     cross: [np.cross],
     lambda x1, x2, /, *, axis=-1: cross(x1, x2, axis=axis): [np.linalg.cross],
-    matvec: [np.matvec, "matvec"] if hasattr(np, "matvec") else ["matvec"],
-    vecmat: [np.vecmat, "vecmat"] if hasattr(np, "vecmat") else ["vecmat"],
+    matvec: newer("matvec"),
+    vecmat: newer("vecmat"),
 }
 for _call, _keys in KEYS.items():
     register(_call, *_keys)

@@ -13,7 +13,7 @@ from dualtape.batching import functions as batches
 from dualtape.batching.batch import Batch
 from dualtape.core.absent import still
 from dualtape.core.families import general, linear
-from dualtape.core.lookup import register
+from dualtape.core.lookup import newer, register
 from dualtape.core.standin import Standin, finite, some
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.facts import costs, patterns
@@ -615,8 +615,8 @@ register(var, np.var)
 register(std, np.std)
 register(cumsum, np.cumsum)
 register(cumprod, np.cumprod)
-register(cumulative_sum, np.cumulative_sum, "cumulative_sum")
-register(cumulative_prod, np.cumulative_prod, "cumulative_prod")
+register(cumulative_sum, *newer("cumulative_sum"))
+register(cumulative_prod, *newer("cumulative_prod"))
 
 
 def ptp(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, out: None = None, keepdims: bool = False) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from dualtape.batching import functions as batches
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear, nondifferentiable
-from dualtape.core.lookup import register
+from dualtape.core.lookup import newer, register
 from dualtape.core.standin import Standin
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 from dualtape.facts import patterns
@@ -627,7 +627,7 @@ for _call, _keys in {
     hsplit: [np.hsplit, "hsplit"],
     vsplit: [np.vsplit, "vsplit"],
     dsplit: [np.dsplit, "dsplit"],
-    unstack: [np.unstack, "unstack"] if hasattr(np, "unstack") else ["unstack"],
+    unstack: newer("unstack"),
     flip: [np.flip],
     fliplr: [np.fliplr, "fliplr"],
     flipud: [np.flipud, "flipud"],
@@ -637,6 +637,6 @@ for _call, _keys in {
     repeat: [np.repeat, "repeat"],
     pad: [np.pad, "pad"],
     copy: [np.copy, "copy"],
-    astype: [np.astype, "astype"] if hasattr(np, "astype") else ["astype"],
+    astype: [np.astype, "astype"],
 }.items():
     register(_call, *_keys)
