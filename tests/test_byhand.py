@@ -114,10 +114,10 @@ def test_a_derivative_through_prevent_gradient_is_an_error() -> None:
         y = dt.prevent_gradient(x * x, message="no rule for the tides")
         z = x + dt.stop_gradient(y)
     assert np.array_equal(y, [1.0, 4.0])
-    with pytest.raises(LookupError, match="prevent_gradient: no derivative may pass here: no rule for the tides"):
+    with pytest.raises(LookupError, match=r"prevent_gradient: .* explicitly disabled here: no rule for the tides"):
         tape.gradient(y, x)
     assert np.array_equal(tape.gradient(z, x), [1.0, 1.0])
-    with dt.ForwardAccumulator(x, np.ones(2)), pytest.raises(LookupError, match=r"may pass here$"):
+    with dt.ForwardAccumulator(x, np.ones(2)), pytest.raises(LookupError, match=r"disabled here$"):
         dt.prevent_gradient(x)
     with dt.ForwardAccumulator(x, np.ones(2)):
         dt.prevent_gradient(dt.constant(1.0))  # nobody follows it

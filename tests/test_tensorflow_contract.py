@@ -57,9 +57,9 @@ def test_unconnected_gradients_are_spelt_as_in_tensorflow_too() -> None:
     assert float(acc.jvp(z, unconnected_gradients=ZERO)) == 0.0
     assert tf.UnconnectedGradients("zero") is ZERO
     for call in (lambda: tape.gradient(z, x, unconnected_gradients="nonsense"), lambda: acc.jvp(z, "nonsense")):
-        with pytest.raises(ValueError, match='unconnected_gradients is "none" or "zero", not \'nonsense\''):
+        with pytest.raises(ValueError, match="Unknown value for unconnected_gradients: 'nonsense'; it is"):
             call()
-    with pytest.raises(ValueError, match='is "none" or "zero", not 3'):
+    with pytest.raises(ValueError, match='Unknown value for unconnected_gradients: 3; it is'):
         tape.gradient(z, x, unconnected_gradients=3)
 
 
@@ -203,8 +203,9 @@ def test_convert_to_tensor() -> None:
         y = tf.convert_to_tensor([v, x[1], 4.0], name="y")
     gx, gv = tape.gradient(y, [x, v])
     assert np.array_equal(gx, [0.0, 1.0]) and float(gv) == 1.0
-    for value in (x, v, np.ones(2)):
-        with pytest.raises(ValueError, match=r"convert_to_tensor: dtype float32 for a value of dtype float64; .*cast"):
+    assert tf.convert_to_tensor(np.ones(2), dtype="float32").dtype == np.float32
+    for value in (x, v):
+        with pytest.raises(ValueError, match=r"convert_to_tensor: dtype float32 for a .* of dtype float64; .*cast"):
             tf.convert_to_tensor(value, dtype="float32")
     with pytest.raises(TypeError, match="no Tensor can be made"):
         tf.convert_to_tensor("text")

@@ -1,4 +1,4 @@
-"""Why a gradient is None: where the path from target to source was cut."""
+"""What a tape says of itself: why a gradient is None, where the path from target to source was cut; its state."""
 
 from __future__ import annotations
 
@@ -36,6 +36,21 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
     if t.dtype.kind not in "fc":
         return f"the target has dtype {t.dtype}: only floating and complex results have derivatives"
     return "the target does not depend on the source by any recorded operation (computed outside the tape, or paused?)"
+
+
+def spent(what: str) -> str:
+    """Of a tape that is not persistent and used a second time."""
+    return (
+        "A non-persistent GradientTape can only be used once, for one set of gradients or Jacobians: it let go of what "
+        f"it recorded, and {what}() was called again. Make it GradientTape(persistent=True)"
+    )
+
+
+def described(recording: bool, used: bool, persistent: bool, operations: int, nbytes: int) -> str:
+    """A tape as ``repr`` shows it."""
+    state = "recording" if recording else "used up" if used else "not recording"
+    kind = "persistent, " if persistent else ""
+    return f"<GradientTape: {kind}{state}, {operations} operation{'s' * (operations != 1)}, {nbytes} bytes>"
 
 
 def said(cuts: list[Any], reached: set[int]) -> str:

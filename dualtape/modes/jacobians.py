@@ -54,10 +54,16 @@ def batch_jacobian(recorded: Recorded, y: Tensor, source: Any, one_by_one: bool,
     """The Jacobian of each row of ``y``; see ``GradientTape.batch_jacobian``."""
     entries, ids, all_watched = recorded
     shape, inner = y.shape, source.shape
-    if len(shape) < 2 or len(inner) < 2 or shape[0] != inner[0]:
+    for what, found in (("target", shape), ("source", inner)):
+        if len(found) < 2:
+            raise ValueError(
+                f"batch_jacobian: the {what} must have rank at least 2, the first axis that of the examples, but has "
+                f"shape {found}; without examples, use jacobian"
+            )
+    if shape[0] != inner[0]:
         raise ValueError(
-            f"batch_jacobian: target and source need at least two axes, the first of one length; "
-            f"got a target of shape {shape} and a source of shape {inner}"
+            f"batch_jacobian: Need first dimension of target shape {shape} and source shape {inner} to match: it is "
+            "that of the examples"
         )
     node = y._node
     like = np.empty(shape[1:], y.dtype)
@@ -71,5 +77,5 @@ def batch_jacobian(recorded: Recorded, y: Tensor, source: Any, one_by_one: bool,
         return constant(np.zeros((*shape, *inner[1:]), y.dtype))
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
     moved = np.moveaxis(whole, 0, 1)
-    found: Tensor = finished(np.reshape(moved, (*shape, *inner[1:])), None, False)
-    return found
+    done: Tensor = finished(np.reshape(moved, (*shape, *inner[1:])), None, False)
+    return done

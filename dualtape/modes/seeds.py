@@ -46,13 +46,16 @@ def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
 
 def seeds_like(target: Any, given: Any, count: int) -> list[Any]:
     """The cotangents given for ``count`` targets: in their structure, keys of dicts matched by name, or a flat list."""
+    sequence = isinstance(given, (list, tuple))
+    # (Parts without leaves stand for no target.)
+    parts = [g for g in given if g is None or is_leaf(g) or flatten(g)[0]] if sequence else [given]
     if count == 1:
-        one = isinstance(given, (list, tuple, dict)) and len(given) == 1
-        leaves = flatten(given)[0] or [None] if one else [given]
+        inside = isinstance(given, dict) or (sequence and len(parts) == 1)
+        leaves = flatten(parts)[0] or [None] if inside else [given]
         if len(leaves) == 1:
             return leaves
-    elif isinstance(given, (list, tuple)) and len(given) == count and all([g is None or is_leaf(g) for g in given]):
-        return list(given)
+    elif len(parts) == count and all([g is None or is_leaf(g) for g in parts]):
+        return parts
     try:
         return match_structure(target, given, count)
     except ValueError as error:

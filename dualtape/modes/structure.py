@@ -74,6 +74,24 @@ def map_structure(function: Callable[[Any], Any], structure: Any) -> Any:
     return rebuild(iter([function(leaf) for leaf in leaves]))
 
 
+# What is said of two that differ, and where it is their number.
+DIFFERENT = "don't have the same nested structure"
+UNEQUAL = f"{DIFFERENT}, since they don't have the same number of elements"
+
+
+def ensure_alike(what: str, like: Any, given: Any) -> None:
+    """Refuse two structures that are not built alike; lists and tuples may stand for each other."""
+    if is_leaf(like) and is_leaf(given):
+        return
+    if isinstance(like, (list, tuple)) and isinstance(given, (list, tuple)):
+        if len(like) != len(given):
+            raise ValueError(f"{what} {UNEQUAL}: {len(like)} and {len(given)}")
+        for a, b in zip(like, given, strict=True):
+            ensure_alike(what, a, b)
+    elif is_leaf(like) or is_leaf(given) or len(flatten(like)[0]) != len(flatten(given)[0]):
+        raise ValueError(f"{what} {DIFFERENT}: {type(like).__name__} and {type(given).__name__}")
+
+
 def match_structure(like: Any, given: Any, count: int) -> list[Any]:
     """The leaves of ``given``, one for each of the ``count`` leaves of ``like``.
 
@@ -84,16 +102,19 @@ def match_structure(like: Any, given: Any, count: int) -> list[Any]:
         return [given]
     if isinstance(like, (list, tuple)) and isinstance(given, (list, tuple)):
         if len(like) != len(given):
-            raise ValueError(f"{len(given)} entries where there are {len(like)} values")
+            raise ValueError(f"the two structures {UNEQUAL}: {len(given)} entries where there are {len(like)} values")
         return [t for p, s in zip(like, given, strict=True) for t in match_structure(p, s, len(flatten(p)[0]))]
     if isinstance(like, dict) and isinstance(given, dict):
         if like.keys() != given.keys():
-            raise ValueError(f"keys {sorted(map(str, given))} where the values have {sorted(map(str, like))}")
+            keys = f"keys {sorted(map(str, given))} where the values have {sorted(map(str, like))}"
+            raise ValueError(f"the two structures {DIFFERENT}: {keys}")
         return [t for k in like for t in match_structure(like[k], given[k], len(flatten(like[k])[0]))]
     if hasattr(like, "__dataclass_fields__") and type(given) is type(like):
         parts = [(getattr(like, n), getattr(given, n)) for n in like.__dataclass_fields__]
         return [t for p, s in parts for t in match_structure(p, s, len(flatten(p)[0]))]
     leaves, _ = flatten(given)
     if len(leaves) != count:
-        raise ValueError(f"{len(leaves)} entries where there are {count} values: one is needed for each")
+        raise ValueError(
+            f"the two structures {UNEQUAL}: {len(leaves)} entries where there are {count} values, one each"
+        )
     return leaves

@@ -19,7 +19,7 @@ from dualtape.core.sweep import Entries, finished, kept_bytes, sweep
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand
 from dualtape.modes.constant import constant
-from dualtape.modes.explain import why
+from dualtape.modes.explain import described, spent, why
 from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.modes.jacobians import Recorded, batch_jacobian, jacobian, target_of
 from dualtape.modes.seeds import seeds
@@ -189,6 +189,9 @@ class GradientTape:
     def __bool__(self) -> bool:
         return True
 
+    def __repr__(self) -> str:
+        return described(self._recorder is not None, self._spent, self._persistent, len(self), self.nbytes)
+
     @property
     def nbytes(self) -> int:
         """The bytes of the arrays that are kept for the sweep, each buffer counted once.
@@ -221,17 +224,14 @@ class GradientTape:
         Raises:
             RuntimeError: on the second call, unless the tape is persistent.
             ValueError: for a cotangent that does not fit, or an unknown ``unconnected_gradients``.
-            TypeError: if there is no target, or a source is not a Tensor or Variable.
+            TypeError: if the target is None, or a source is not a Tensor or Variable.
         """
         zero = wants_zero(unconnected_gradients)
         if self._spent:
-            raise RuntimeError(
-                "gradient() was already called on this tape, which let go of what it recorded: "
-                "make it GradientTape(persistent=True) to call it again"
-            )
+            raise RuntimeError(spent("gradient"))
         targets, _ = flatten(target)
-        if not targets:
-            raise TypeError("gradient() needs a target, got None" if target is None else "gradient() got no targets")
+        if target is None or (not targets and isinstance(target, (list, tuple)) and None in target):
+            raise TypeError("gradient() needs a target, got None")
         found, rebuild = flatten(sources)
         for source in found:
             if not isinstance(source, Operand) or source.__class__ is IndexedSlices:
@@ -362,10 +362,7 @@ class GradientTape:
     ) -> Recorded:
         """The entries of a tape that is about to be used, the identities of the sources, whether all watched are."""
         if self._spent:
-            raise RuntimeError(
-                f"{what}() was called on a tape that let go of what it recorded when it was used before: "
-                "make it GradientTape(persistent=True) to use it again"
-            )
+            raise RuntimeError(spent(what))
         if one_by_one and not self._persistent:
             raise RuntimeError(
                 f"{what}() with experimental_use_pfor=False sweeps over the tape many times: make it "

@@ -30,5 +30,5 @@ def wants_zero(unconnected: Any) -> bool:
     """
     value = unconnected.value if isinstance(unconnected, UnconnectedGradients) else unconnected
     if not (isinstance(value, str) and value in ("none", "zero")):
-        raise ValueError(f'unconnected_gradients is "none" or "zero", not {unconnected!r}')
+        raise ValueError(f'Unknown value for unconnected_gradients: {unconnected!r}; it is "none" or "zero"')
     return value == "zero"

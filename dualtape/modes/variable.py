@@ -6,7 +6,7 @@ by no others. So a value that was read outside a tape, or in a pause, or before 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -261,12 +261,41 @@ class Variable(Operand):
         change(new, index, values)
         return self.assign(new)
 
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TypeError(
+            f"{self.name!r} is a Variable, of which no part can be assigned: use v.assign(value) of the whole, or "
+            "v.scatter_update(IndexedSlices(values, indices)) for slices along the first axis"
+        )
+
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Variable(")
         return f"Variable({text}, name={self.name!r}, dtype={self._node.value.dtype})"
 
     def __str__(self) -> str:
         return str(read_only(self._node.value))
+
+
+def in_place(symbol: str, method: str) -> Any:
+    """An operator as ``-=``: Python would bind the name of the Variable to a Tensor, and nothing be assigned."""
+    remedy = method or f"assign(v {symbol} value)"
+
+    def refuse(self: Variable, other: Any) -> NoReturn:
+        raise RuntimeError(
+            f"v {symbol}= value, with {self.name!r}: a Variable has no operators in place. Use v.{remedy} to change it "
+            f"(not differentiated), or y = v {symbol} value for a new Tensor"
+        )
+
+    return refuse
+
+
+for _name, _symbol, _method in (
+    ("add", "+", "assign_add(value)"),
+    ("sub", "-", "assign_sub(value)"),
+    *[(name, symbol, "") for name, symbol in (("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"))],
+    *[(name, symbol, "") for name, symbol in (("pow", "**"), ("matmul", "@"), ("lshift", "<<"), ("rshift", ">>"))],
+    *[(name, symbol, "") for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^"))],
+):
+    setattr(Variable, f"__i{_name}__", in_place(_symbol, _method))
 
 
 def without_derivative(value: Any) -> Any:

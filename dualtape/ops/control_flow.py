@@ -14,7 +14,7 @@ import numpy as np
 from dualtape.core.tensor import Operand, operand
 from dualtape.modes.constant import constant
 from dualtape.modes.pause import stop_recording
-from dualtape.modes.structure import map_structure
+from dualtape.modes.structure import ensure_alike, map_structure
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ def cond(
     """What ``true_fn`` returns if ``pred`` is true, else what ``false_fn`` returns.
 
     Args:
-        pred: a scalar: a boolean, a number, a Tensor.
+        pred: one element of any rank: a boolean, a number, a Tensor.
         true_fn: a function of no arguments.
         false_fn: a function of no arguments.
         name: accepted for TensorFlow's sake.
@@ -41,7 +41,7 @@ def cond(
 
     Raises:
         TypeError: if a branch is not a function.
-        ValueError: if ``pred`` is not a scalar.
+        ValueError: if ``pred`` is not one element.
 
     Example:
         >>> import dualtape as dt
@@ -64,7 +64,7 @@ def case(
     """What the function of the first true predicate returns.
 
     Args:
-        pred_fn_pairs: pairs (scalar, function of no arguments), in order.
+        pred_fn_pairs: pairs (predicate of one element, function of no arguments), in order.
         default: the function that runs if no predicate is true.
         exclusive: whether several true predicates are an error.
         strict: accepted for TensorFlow's sake.
@@ -114,7 +114,7 @@ def switch_case(
     """What the function of number ``branch_index`` returns.
 
     Args:
-        branch_index: an integer, or a Tensor of one.
+        branch_index: an integer, or an array of one.
         branch_fns: a list of functions of no arguments, a dict from integers to them, or a list of such pairs.
         default: the function for every other index; the one of the highest number if None.
         name: accepted for TensorFlow's sake.
@@ -132,7 +132,7 @@ def switch_case(
         20.0
     """
     index: Any = branch_index if isinstance(branch_index, Operand) else np.asarray(branch_index)
-    if index.dtype.kind not in "iu" or index.ndim:
+    if index.dtype.kind not in "iu" or index.size != 1:
         raise TypeError(f"switch_case: branch_index is an integer, not {index.dtype} of shape {index.shape}")
     if isinstance(branch_fns, dict):
         branches = dict(branch_fns)
@@ -149,7 +149,7 @@ def switch_case(
     if default is None:
         default = branches[max(branches)]
     ensure_function("switch_case", "default", default)
-    return branches.get(int(index), default)()
+    return branches.get(int(index.reshape(())), default)()
 
 
 def while_loop(
@@ -166,7 +166,7 @@ def while_loop(
     """Repeat ``loop_vars = body(*loop_vars)`` while ``cond(*loop_vars)`` is true.
 
     Args:
-        cond: a function of the loop variables that returns a scalar.
+        cond: a function of the loop variables that returns one element, of any rank.
         body: a function of the loop variables that returns as many, in the same structure.
         loop_vars: a list or tuple: numbers, arrays, Tensors, nested structures of them; or a single one.
         shape_invariants: accepted for TensorFlow's sake, like the next one and ``swap_memory``: shapes may change.
@@ -181,7 +181,7 @@ def while_loop(
 
     Raises:
         TypeError: if ``cond`` or ``body`` is not a function.
-        ValueError: if there are no loop variables, or ``body`` returns another number of them.
+        ValueError: if there are no loop variables, or ``body`` returns another number or structure of them.
 
     Example:
         >>> import dualtape as dt
@@ -195,14 +195,13 @@ def while_loop(
     values: list[Any] = [as_tensors(v) for v in ((loop_vars,) if single else loop_vars)]
     if not values:
         raise ValueError("while_loop: there are no loop variables")
-    limit = None if maximum_iterations is None else int(operand(maximum_iterations))
+    limit = None if maximum_iterations is None else int(np.reshape(operand(maximum_iterations), ()))
     turns = 0
     with nullcontext() if back_prop else stop_recording():
         while (limit is None or turns < limit) and truth("while_loop", "what cond returns", cond(*values)):
             found = body(*values)
             each = found if isinstance(found, (list, tuple)) else [found]
-            if len(each) != len(values):
-                raise ValueError(f"while_loop: body returned {len(each)} values for {len(values)} loop variables")
+            ensure_alike("while_loop: the loop variables and what body returns", values, list(each))
             values = [as_tensors(v) for v in each]
             turns += 1
     if single:
@@ -217,9 +216,9 @@ def as_tensors(value: Any) -> Any:
 
 
 def truth(name: str, what: str, pred: Any) -> bool:
-    """A scalar as Python's bool."""
-    if np.ndim(pred):
-        raise ValueError(f"{name}: {what} is a scalar, not an array of shape {np.shape(pred)}")
+    """What has one element as Python's bool."""
+    if np.size(pred) != 1:
+        raise ValueError(f"{name}: {what} must have exactly one element, not shape {np.shape(pred)}")
     return bool(pred)
 
 

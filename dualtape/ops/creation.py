@@ -115,7 +115,7 @@ def convert_to_tensor(
 
     Args:
         value: a Tensor, a Variable, IndexedSlices, a number, an array, or nested sequences of them.
-        dtype: the dtype that the result must have.
+        dtype: the dtype of the result: numbers and arrays are converted, a Tensor or Variable must have it.
         dtype_hint: the dtype of the result where it can be had without loss, and ``value`` has no dtype of its own.
         name: accepted for TensorFlow's sake.
 
@@ -123,7 +123,7 @@ def convert_to_tensor(
         A Tensor that carries the derivatives of ``value``.
 
     Raises:
-        ValueError: if ``value`` has another dtype: ``cast`` converts. (Python's numbers have none yet.)
+        ValueError: if a Tensor or Variable has another dtype: ``cast`` converts.
         TypeError: if no Tensor can be made of it.
 
     Example:
@@ -135,14 +135,15 @@ def convert_to_tensor(
     if isinstance(value, Operand):
         x = value.value() if isinstance(value, Variable) else value._read()
     else:
-        x = constant(value, dtype if not isinstance(value, (np.ndarray, np.generic)) else None)
+        x = constant(value, dtype)
         if dtype is None and dtype_hint is not None and not isinstance(value, (np.ndarray, np.generic)):
             hinted = np.dtype(dtype_hint)
             if x.dtype.kind == hinted.kind or np.can_cast(x.dtype, hinted, "safe") or x.dtype.kind in "iu":
                 x = x.astype(hinted) if np.array_equal(x._value().astype(hinted), x._value()) else x
     if dtype is not None and x.dtype != np.dtype(dtype):
         raise ValueError(
-            f"convert_to_tensor: dtype {np.dtype(dtype)} for a value of dtype {x.dtype}; dualtape.cast converts"
+            f"convert_to_tensor: dtype {np.dtype(dtype)} for a {type(value).__name__} of dtype {x.dtype}; "
+            "dualtape.cast converts"
         )
     return x
 

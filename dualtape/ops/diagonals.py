@@ -10,15 +10,14 @@ from dualtape.batching.batch import Batch
 from dualtape.batching.physical import repeated, shifted
 from dualtape.core.families import linear
 from dualtape.core.lookup import register
-from dualtape.core.tensor import Operand, operand
+from dualtape.core.tensor import Operand, Tensor, operand
 from dualtape.facts import costs, patterns
-from dualtape.ops.indexing import as_tensor
+from dualtape.ops.indexing import as_tensor, unwritable
 from dualtape.ops.views import Kind, link_if_shared, read_only
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
-    from dualtape.core.tensor import Tensor
 
 __all__ = ["diag", "diagflat", "diagonal", "trace", "tril", "triu"]
 
@@ -231,11 +230,8 @@ def fill_diagonal(a: Tensor, val: ArrayLike, wrap: bool = False) -> None:
         TypeError: ``a`` is a plain array and ``val`` a Tensor, which would lose its derivative.
         ValueError: ``a`` has one axis, or more than two of different lengths.
     """
-    if not isinstance(a, Operand):
-        raise TypeError(
-            f"fill_diagonal: a Tensor cannot be written into a {type(a).__name__}, which would lose its derivative; "
-            "start from dualtape.asarray instead of an ndarray"
-        )
+    if not isinstance(a, Tensor):
+        raise unwritable("fill_diagonal", a)
     shape = a.shape
     if len(shape) < 2:
         raise ValueError(f"fill_diagonal: an array of at least two axes is needed, got shape {shape}")

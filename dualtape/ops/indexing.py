@@ -540,6 +540,17 @@ def in_place(call: Any) -> Any:
     return method
 
 
+def unwritable(name: str, target: Any) -> TypeError:
+    """The error for what a Tensor cannot be written into."""
+    if isinstance(target, Operand):
+        return TypeError(f"{name}: a {type(target).__name__} cannot be written into; Variables have the method assign")
+    return TypeError(
+        f"{name}: a Tensor cannot be written into a {type(target).__name__}, which would lose its derivative (out=, an "
+        "operator such as +=, a function that writes into its argument); start from dualtape.zeros_like or "
+        "dualtape.asarray instead of an ndarray"
+    )
+
+
 def store(x: Tensor, result: Tensor) -> None:
     """Make ``result`` the value of the handle x, in x's dtype, as an operation with ``out=x`` does."""
     check_unwatched(x)

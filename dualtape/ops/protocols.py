@@ -31,14 +31,10 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     outs = kwargs.pop("out", None)
     for out in outs or ():
         if out is not None and not isinstance(out, Tensor):
-            if not any(followed(x) for x in inputs):  # nothing is lost
+            if not any(followed(x) for x in inputs) and not isinstance(out, Operand):  # nothing is lost
                 plain = [x._value() if isinstance(x, Operand) else x for x in inputs]
                 return getattr(ufunc, method)(*plain, out=outs, **kwargs)
-            raise TypeError(
-                f"{ufunc.__name__}: a Tensor cannot be written into a {type(out).__name__} (out= or an operator such "
-                "as +=), which would lose its derivative; start from dualtape.zeros_like or dualtape.asarray instead "
-                "of an ndarray"
-            )
+            raise indexing.unwritable(ufunc.__name__, out)
     if method == "at":
         return at(ufunc, *inputs)
     result = METHODS[method](ufunc, inputs, kwargs, outs[0] if outs else None)
@@ -133,10 +129,7 @@ def outer(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out:
 def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
     """ufunc.at: in place, once for each time an element is named."""
     if not isinstance(x, Tensor):
-        raise TypeError(
-            f"{ufunc.__name__}.at: a Tensor cannot be added into a {type(x).__name__}, which would lose its "
-            "derivative; start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
-        )
+        raise indexing.unwritable(f"{ufunc.__name__}.at", x)
     key, basic = indexing.normal_index(index)
     if ufunc in (np.add, np.subtract):
         shape = np.shape(x._node.value[key])

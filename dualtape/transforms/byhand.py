@@ -84,12 +84,14 @@ def record_operation(
 
     def back(primals: list[Tensor], gs: list[Any], raw: bool) -> Sequence[Any]:
         assert backward_function is not None
-        found = listed(backward_function(*among(gs, carried, every[0])), len(ins), f"{name}: the backward function")
+        given = backward_function(*among(gs, carried, every[0]))
+        found = listed(given, len(ins), f"{name}: the backward function", "gradients")
         return [found[k] for k in places]
 
     def forward(primals: list[Tensor], ts: list[Any], raw: bool) -> Sequence[Any]:
         assert forward_function is not None
-        found = listed(forward_function(*among(ts, places, every[1])), len(outs), f"{name}: the forward function")
+        given = forward_function(*among(ts, places, every[1]))
+        found = listed(given, len(outs), f"{name}: the forward function", "tangents")
         return [found[k] for k in carried]
 
     results = [outs[k] for k in carried]
@@ -111,11 +113,12 @@ def among(values: Sequence[Any], places: Sequence[int], every: Sequence[Any]) ->
     return filled
 
 
-def listed(found: Any, count: int, name: str) -> list[Any]:
+def listed(found: Any, count: int, name: str, kind: str) -> list[Any]:
     """What a rule returned, one entry for each of ``count`` arrays."""
     entries = list(found) if isinstance(found, (tuple, list)) else [found]
     if len(entries) != count:
-        raise ValueError(f"{name} returned {len(entries)} entries where {count} are needed")
+        what = f"too {'few' if len(entries) < count else 'many'} {kind}"
+        raise ValueError(f"{name} returned {len(entries)} entries where {count} are needed: {what}")
     return entries
 
 
@@ -137,13 +140,14 @@ def prevent_gradient(input: Any, message: str = "", name: Any = None) -> Tensor:
         >>> import dualtape as dt
         >>> dt.grad(lambda x: dt.prevent_gradient(x * x, "no rule for the tides"))(2.0)
         Traceback (most recent call last):
-        LookupError: prevent_gradient: no derivative may pass here: no rule for the tides
+        LookupError: prevent_gradient: the derivative is explicitly disabled here: no rule for the tides
     """
     x = operand(input)
     x = x if x.__class__ is Tensor else result(x)
 
     def refuse(primals: list[Tensor], derivatives: list[Any], raw: bool) -> Sequence[Any]:
-        raise LookupError("prevent_gradient: no derivative may pass here" + (f": {message}" if message else ""))
+        said = "prevent_gradient: the derivative is explicitly disabled here"
+        raise LookupError(f"{said}: {message}" if message else said)
 
     found: Tensor = connect("prevent_gradient", [x], [x], refuse, refuse)[0]
     return found
