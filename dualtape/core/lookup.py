@@ -32,8 +32,8 @@ def register(call: Callable[..., Any], *names: Any) -> Callable[..., Any]:
     return call
 
 
-def newer(name: str) -> list[object]:
-    """The keys of what not every supported version of NumPy has: its function of the name, if there is one; the name."""
+def newer(name: str) -> list[Any]:
+    """The keys of what not every version of NumPy has that is supported: its function, where there is one; the name."""
     return [getattr(np, name), name] if hasattr(np, name) else [name]
 
 

@@ -598,7 +598,7 @@ def pad(x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: An
     return ravel(x)[place] if mode != "empty" else pad_row(x, widths=widths, value=0)
 
 
-for _call, _keys in {
+KEYS: dict[Any, list[Any]] = {
     cast: ["cast"],
     reshape: [np.reshape],
     ravel: [np.ravel, "ravel"],
@@ -638,5 +638,6 @@ for _call, _keys in {
     pad: [np.pad, "pad"],
     copy: [np.copy, "copy"],
     astype: [np.astype, "astype"],
-}.items():
+}
+for _call, _keys in KEYS.items():
     register(_call, *_keys)
