@@ -92,14 +92,13 @@ if typing.TYPE_CHECKING:
     from dualtape import extend as extend
     from dualtape import inspect as inspect
     from dualtape import linalg as linalg
+    from dualtape import special as special
     from dualtape import testing as testing
-    from dualtape.ops import special as special
     from dualtape.ops.chains import cross as cross
     from dualtape.ops.diagonals import *
 else:  # unseen by a type checker, to which a module's __getattr__ would make every name a name
     _LATE = {
-        **{name: f"dualtape.{name}" for name in ("extend", "inspect", "linalg", "testing")},
-        "special": "dualtape.ops.special",
+        **{name: f"dualtape.{name}" for name in ("extend", "inspect", "linalg", "special", "testing")},
         "cross": "dualtape.ops.chains",
         **dict.fromkeys(("diag", "diagflat", "diagonal", "trace", "tril", "triu"), "dualtape.ops.diagonals"),
     }
@@ -114,5 +113,5 @@ else:  # unseen by a type checker, to which a module's __getattr__ would make ev
             return found
         if name.startswith("_"):
             raise AttributeError(f"module 'dualtape' has no attribute {name!r}")
-        said = importlib.import_module("dualtape.names").message(name, __all__, globals())
+        said = importlib.import_module("dualtape.names").message(name)
         raise AttributeError(said, name=name)  # alone, so that Python adds no guess

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from dualtape.core.families import COMPOSITE
 from dualtape.core.lookup import ROWS, TABLE, load_late_families
 from dualtape.core.table import Row, publish
 from dualtape.facts import costs
+from dualtape.names import missing
 from dualtape.transforms.boundary import Kernel, Parameters, checked, checked_transpose, elementwise
 
 __all__ = ["operation"]
 __dir__ = __all__.copy
+if not TYPE_CHECKING:  # or every misspelt name would be one to a type checker
+    __getattr__ = missing("extend")
 
 # The rows registered here, each with the module and the name of its kernel if these tell it from all others.
 OWN: dict[str, tuple[Row, tuple[str, str] | None]] = {}

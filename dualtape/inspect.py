@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from dualtape.facts.costs import Parts, Performed, Work
 from dualtape.memory import reserve as memory
 from dualtape.modes.structure import flatten
 from dualtape.modes.tape import GradientTape
+from dualtape.names import missing
 from dualtape.transforms.arguments import results, sources
 from dualtape.transforms.products import jvp
 
 __all__ = ["Constant", "Cost", "Trace", "TraceNode", "cost", "release_memory", "trace"]
 __dir__ = __all__.copy
+if not TYPE_CHECKING:  # or every misspelt name would be one to a type checker
+    __getattr__ = missing("inspect")
 
 
 def release_memory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dualtape.names import missing
 from dualtape.ops import diagonals
 from dualtape.ops.chains import cross, matrix_power, multi_dot
 from dualtape.ops.factorisations import QRResult, cholesky, qr
@@ -72,3 +73,5 @@ __all__ = [
     "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 __dir__ = __all__.copy
+if not TYPE_CHECKING:  # or every misspelt name would be one to a type checker
+    __getattr__ = missing("linalg")

@@ -15,18 +15,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dualtape.core.tensor import operand
 from dualtape.modes.structure import flatten
+from dualtape.names import missing
 from dualtape.transforms.calls import Bound
 from dualtape.transforms.products import jvp, vjp
 
 __all__ = ["check_grads", "check_rule", "numerical_jvp"]
 __dir__ = __all__.copy
+if not TYPE_CHECKING:  # or every misspelt name would be one to a type checker
+    __getattr__ = missing("testing")
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]

@@ -213,12 +213,14 @@ def test_a_function_without_a_row_raises_at_the_call() -> None:
         np.spacing(dt.constant(V))
 
 
-def test_the_message_names_the_nearest_operation() -> None:
-    def argsrt(x: Any) -> None:
-        """A function whose name is nearly that of an operation."""
+def test_the_message_says_what_to_write_and_compares_no_letters() -> None:
+    def cov(x: Any) -> None:
+        """A function of the user's, of which nothing is known."""
 
-    with pytest.raises(TypeError, match=r"argsrt has no row.*'argsort'"):
-        lookup(argsrt)
+    with pytest.raises(TypeError, match=r"numpy\.cov has no row .*a Tensor; write products of what numpy\.mean leaves"):
+        lookup(np.cov)
+    with pytest.raises(TypeError, match=r"cov has no row in dualtape's table and cannot take a Tensor\. Register"):
+        lookup(cov)
 
 
 def test_nothing_is_half_recorded_when_a_call_raises() -> None:

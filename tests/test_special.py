@@ -31,7 +31,7 @@ def close(got: float, expected: float, rtol: float) -> None:
 
 def test_scipys_names() -> None:
     for name in dt.special.__all__:
-        assert hasattr(sc, name) or name == "sinc", name
+        assert hasattr(sc, name) or name in ("sinc", "softplus"), name  # (the latter is not in SciPy 1.13)
         assert callable(getattr(dt.special, name)), name
 
 

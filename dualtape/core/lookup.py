@@ -11,6 +11,9 @@ import numpy as np
 ROWS: dict[str, Any] = {}
 TABLE: dict[Any, Callable[..., Any]] = {}
 
+# What to write instead of functions that have no row, by their names (``ops/instead.py``).
+INSTEAD: dict[str, str] = {}
+
 # Rows of what Python may ask of a value: its truth, its position, the value itself.
 ASKED: dict[str, Any] = {}
 
@@ -53,14 +56,11 @@ def load_late_families(function: Any) -> None:
 
 
 def unknown(function: Any) -> str:
-    """The message for a function without a row, with the nearest name that has one."""
-    from difflib import get_close_matches
-
+    """The message for a function without a row, with what to write instead where that is known."""
     name = getattr(function, "__name__", str(function))
-    module = getattr(function, "__module__", None) or "numpy"
-    names = {key for key in TABLE if isinstance(key, str)} | ROWS.keys()
-    near = get_close_matches(name, names, 1, 0.6)
-    hint = f"; the nearest operation is {near[0]!r}" if near else ""
+    known = "numpy" if getattr(np, name, None) is function else "scipy.special"  # (ufuncs do not always tell)
+    module = getattr(function, "__module__", None) or known
+    hint = f"; write {INSTEAD[name]}" if name in INSTEAD and module.startswith(("numpy", "scipy")) else ""
     return (
         f"{module}.{name} has no row in dualtape's table and cannot take a Tensor{hint}. "
         "Register it with dualtape.extend.operation, or call it with .numpy() if the derivative is to end here"

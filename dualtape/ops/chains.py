@@ -16,7 +16,7 @@ from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import column, inv, matrices
-from dualtape.ops.products import matmul
+from dualtape.ops.products import matmul_row as matmul
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

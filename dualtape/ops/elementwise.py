@@ -24,6 +24,8 @@ from dualtape.facts.costs import Work
 from dualtape.facts.costs import elementwise as cost
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
 __all__ = [
@@ -451,6 +453,19 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return select(c, x, y)
 
 
+def first_of(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Tensor:
+    """The choice of the first condition that holds, for each element; NumPy's ``select``."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ValueError(f"select: {len(condlist)} conditions for {len(choicelist)} choices; one each is needed")
+    found: Any = default
+    for k, (condition, choice) in reversed(list(enumerate(zip(condlist, choicelist, strict=True)))):
+        c = operand(condition)
+        if getattr(c, "dtype", None) != np.bool_:
+            raise TypeError(f"select: condition {k} is of booleans, not {getattr(c, 'dtype', type(c).__name__)}")
+        found = where(c, choice, found)
+    return found
+
+
 def clip(
     x: ArrayLike,
     min: ArrayLike | None = None,
@@ -482,6 +497,7 @@ def clip(
 
 
 register(where, np.where, "where")
+register(first_of, np.select)
 register(clip, np.clip, "clip")
 
 

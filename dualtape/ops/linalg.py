@@ -21,9 +21,12 @@ from dualtape.core.table import Row, publish
 from dualtape.core.tensor import opened, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.ops.indexing import as_tensor
+from dualtape.ops.instead import ensure_known
 from dualtape.ops.products import mT
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from numpy.typing import ArrayLike
 
     from dualtape.core.tensor import Tensor
@@ -147,7 +150,7 @@ solve_row = Solve(
 solve_call = publish(solve_row, call_of_many(solve_row))
 
 
-def solve(a: ArrayLike, b: ArrayLike) -> Tensor:
+def solve(a: ArrayLike, b: ArrayLike, **unknown: Never) -> Tensor:
     r"""The solution x of a x = b; NumPy's ``linalg.solve``.
 
     Args:
@@ -168,6 +171,8 @@ def solve(a: ArrayLike, b: ArrayLike) -> Tensor:
         >>> dt.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0])
         Tensor([1. , 0.5])
     """
+    if unknown:
+        ensure_known("solve", unknown)
     x = matrices(a, "solve")
     y = as_tensor(operand(b))
     n = x.shape[-1]
@@ -190,7 +195,7 @@ inv_row = general(
 )
 
 
-def inv(a: ArrayLike) -> Tensor:
+def inv(a: ArrayLike, **unknown: Never) -> Tensor:
     """The inverses of square matrices; NumPy's ``linalg.inv``.
 
     Args:
@@ -205,6 +210,8 @@ def inv(a: ArrayLike) -> Tensor:
     Mathematics:
         d(a^-1) = -a^-1 da a^-1 (Giles 2008, 2.2.3).
     """
+    if unknown:
+        ensure_known("inv", unknown)
     return inv_row(matrices(a, "inv"))
 
 

@@ -33,7 +33,7 @@ floor = absent(np.floor)
 ceil = absent(np.ceil)
 trunc = absent(np.trunc)
 rint = absent(np.rint)
-round = absent(np.round, name="round")
+round = absent(np.round, name="round", functions=[np.around])
 fix = absent(np.fix, name="fix", functions=[np.fix])
 floor_divide = absent(np.floor_divide)
 

@@ -18,8 +18,11 @@ from dualtape.facts import costs, patterns
 from dualtape.memory.reserve import SMALLEST, room
 from dualtape.ops.elementwise import multiply
 from dualtape.ops.indexing import scatter
+from dualtape.ops.instead import ensure_known
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from numpy.typing import ArrayLike
 
 __all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "vdot", "vecdot"]
@@ -77,15 +80,21 @@ def matmul_by_y(g: Any, x: Any, shape: tuple[int, ...]) -> Any:
     return product(mT(x), g, shape)
 
 
-matmul = bilinear(
+matmul_row = bilinear(
     operator.matmul,
     matmul_by_x,
     matmul_by_y,
     name="matmul",
     functions=[np.matmul, np.linalg.matmul],
     pattern=patterns.multiplied,
-    doc="The matrix product ``x @ y``; NumPy's ``matmul``, with stacks of matrices and vectors.",
 )
+
+
+def matmul(x: ArrayLike, y: ArrayLike, /, **unknown: Never) -> Tensor:
+    """The matrix product ``x @ y``; NumPy's ``matmul``, with stacks of matrices and vectors."""
+    if unknown:
+        ensure_known("matmul", unknown)
+    return matmul_row(x, y)
 
 
 def pairs_work(op: costs.Performed) -> costs.Work:
@@ -294,7 +303,7 @@ def tensordot(x: ArrayLike, y: ArrayLike, axes: int | tuple[int | Sequence[int],
     inner_size = prod(sx[a] for a in ax)
     left = np.reshape(np.transpose(x, (*fx, *ax)), (prod(sx[k] for k in fx), inner_size))
     right = np.reshape(np.transpose(y, (*ay, *fy)), (inner_size, prod(sy[k] for k in fy)))
-    return np.reshape(matmul(left, right), (*(sx[k] for k in fx), *(sy[k] for k in fy)))  # type: ignore[return-value]
+    return np.reshape(matmul_row(left, right), (*(sx[k] for k in fx), *(sy[k] for k in fy)))  # type: ignore[return-value]
 
 
 def dot(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
@@ -315,7 +324,7 @@ def dot(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
     if n == 0 or m == 0:
         return multiply(x, y)
     if m <= 2:
-        return matmul(x, y)
+        return matmul_row(x, y)
     return tensordot(x, y, ([n - 1], [m - 2]))
 
 
@@ -329,7 +338,7 @@ def inner(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 def vdot(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The dot product of the flat arrays, the first conjugated; NumPy's ``vdot``."""
-    return matmul(np.reshape(np.conjugate(operand(x)), (-1,)), np.reshape(operand(y), (-1,)))
+    return matmul_row(np.reshape(np.conjugate(operand(x)), (-1,)), np.reshape(operand(y), (-1,)))
 
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, axis: int = -1) -> Tensor:
@@ -370,8 +379,8 @@ register(vdot, np.vdot, "vdot")
 register(vecdot, np.vecdot, np.linalg.vecdot, "vecdot")
 register(outer, np.outer, np.linalg.outer, "outer")
 register(kron, np.kron, "kron")
-register(matmul, "matmul")
+register(matmul_row, "matmul")
 
 for _cls in (Tensor, Operand):
-    _cls.__matmul__ = matmul  # type: ignore[method-assign]
-    _cls.__rmatmul__ = lambda y, x: matmul(x, y)  # type: ignore[method-assign]
+    _cls.__matmul__ = matmul_row  # type: ignore[method-assign]
+    _cls.__rmatmul__ = lambda y, x: matmul_row(x, y)  # type: ignore[method-assign]

@@ -20,9 +20,12 @@ from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops import elementwise as elementary
 from dualtape.ops.elementwise import direction, where
+from dualtape.ops.instead import ensure_known
 from dualtape.ops.shaping import cast, ravel
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from numpy.typing import ArrayLike, DTypeLike
 
 __all__ = [
@@ -554,7 +557,11 @@ cumprod_row = general(
 
 
 def cumulative(row: Any, name: str) -> Any:
-    def call(x: ArrayLike, /, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Tensor:
+    def call(
+        x: ArrayLike, /, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, **unknown: Never
+    ) -> Tensor:
+        if unknown:
+            ensure_known(name, unknown)
         no_out(name, out)
         x = operand(x)
         if not isinstance(x, Operand):

@@ -20,9 +20,12 @@ from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 from dualtape.facts import patterns
 from dualtape.modes.constant import constant
 from dualtape.ops.elementwise import real, where
+from dualtape.ops.instead import ensure_known
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from numpy.typing import ArrayLike, DTypeLike
 
 __all__ = [
@@ -187,8 +190,10 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(back)
 
 
-def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None, **unknown: Never) -> Tensor:
     """``x`` with its axes permuted, reversed if ``axes`` is None; NumPy's ``transpose``."""
+    if unknown:
+        ensure_known("transpose", unknown)
     n = np.ndim(x)
     order = tuple(range(n))[::-1] if axes is None else tuple(int(a) % n if -n <= a < n else int(a) for a in axes)
     if sorted(order) != list(range(n)):
@@ -202,9 +207,9 @@ TRANSPOSE = Kind(
 )
 
 
-def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> Tensor:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int], **unknown: Never) -> Tensor:
     """The Array API's name of ``transpose``."""
-    return transpose(x, axes)
+    return transpose(x, axes, **unknown)
 
 
 def matrix_transpose(x: ArrayLike, /) -> Tensor:
@@ -229,8 +234,10 @@ def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Seque
     return transpose(x, order)
 
 
-def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> Tensor:
+def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0, **unknown: Never) -> Tensor:
     """``x`` with axes of length 1 inserted; NumPy's ``expand_dims``."""
+    if unknown:
+        ensure_known("expand_dims", unknown)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     shape = np.shape(x)
     n = len(shape) + len(axes)
@@ -335,6 +342,7 @@ def concat(
     *,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **unknown: Never,
 ) -> Tensor:
     """The arrays joined along an existing axis (flattened first if it is None); NumPy's ``concatenate``.
 
@@ -348,6 +356,8 @@ def concat(
     Returns:
         A Tensor.
     """
+    if unknown:
+        ensure_known("concat", unknown)
     if out is not None:
         raise TypeError("concatenate: out= is not supported, since a Tensor never changes; use the returned Tensor")
     items = [a if a.__class__ is Tensor else operand(a) for a in arrays]
@@ -370,8 +380,11 @@ def stack(
     *,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **unknown: Never,
 ) -> Tensor:
     """Arrays of one shape joined along a new axis; NumPy's ``stack``."""
+    if unknown:
+        ensure_known("stack", unknown)
     if out is not None:
         raise TypeError("stack: out= is not supported, since a Tensor never changes; use the returned Tensor")
     items = [operand(a) for a in arrays]
@@ -436,8 +449,12 @@ def array_split(x: ArrayLike, indices_or_sections: int | Iterable[int], axis: in
     return [y[(*front, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
 
-def split(x: ArrayLike, indices_or_sections: int | Iterable[int], axis: int = 0) -> list[Tensor]:
+def split(
+    x: ArrayLike, indices_or_sections: int | Iterable[int], axis: int = 0, **unknown: Never
+) -> list[Tensor]:
     """``x`` cut along an axis into equal parts, or at the given indices; NumPy's ``split``."""
+    if unknown:
+        ensure_known("split", unknown)
     if isinstance(indices_or_sections, (int, np.integer)) and np.shape(x)[axis] % indices_or_sections:
         raise ValueError(f"split: {np.shape(x)[axis]} elements do not make {indices_or_sections} equal parts")
     return array_split(x, indices_or_sections, axis)
@@ -532,8 +549,10 @@ def _tile_back(g: Any, shape: tuple[int, ...], reps: tuple[int, ...]) -> Any:
 tile_row = linear(lambda x, reps: np.tile(x, reps), _tile_back, name="tile", pattern=patterns.moved)
 
 
-def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> Tensor:
+def tile(x: ArrayLike, /, reps: int | Sequence[int], **unknown: Never) -> Tensor:
     """``x`` repeated as a whole along axes; NumPy's ``tile``."""
+    if unknown:
+        ensure_known("tile", unknown)
     times: Any = reps
     return tile_row(
         x, reps=tuple(int(r) for r in (times if isinstance(times, (tuple, list, np.ndarray)) else (times,)))
