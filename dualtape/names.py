@@ -43,8 +43,8 @@ ELSEWHERE = {
     "keras": "Variables, a GradientTape and assign_sub",
     "map_fn": "dualtape.vmap",
     "math": "dualtape itself, which has these functions, as in dualtape.sin",
-    "nn": "NumPy's functions and dualtape.special: nn.relu(x) is maximum(x, 0), nn.sigmoid is special.expit, nn.softmax "
-    "is special.softmax, nn.softplus is special.softplus",
+    "nn": "NumPy's functions and dualtape.special: nn.relu(x) is maximum(x, 0), nn.sigmoid is special.expit, "
+    "nn.softmax is special.softmax, nn.softplus is special.softplus",
     "no_grad": "dualtape.stop_recording",
     "numpy": "numpy itself, whose functions take Tensors",
     "one_hot": "dualtape.eye(depth)[indices]",

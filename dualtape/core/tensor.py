@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.lookup import ASKED, TABLE, UFUNC_METHODS, lookup
+from dualtape.core.lookup import ASKED, INSTEAD, TABLE, UFUNC_METHODS, lookup
 from dualtape.core.standin import Standin
 from dualtape.memory.reserve import copied_once
 
@@ -130,11 +130,13 @@ class Operand:
         if not stack:
             return x._node.value
         if x.dtype.kind in "fc" and recorders.has_derivative(x._node):
+            where = called_from()
+            write = INSTEAD.get(where, "operations on Tensors (NumPy's functions, dualtape.special, dualtape.linalg)")
             raise TypeError(
-                f"{what} of a Tensor of shape {x.shape}{called_from()}, while a tape or accumulator follows it, would "
-                "lose its derivative. Use operations on Tensors (NumPy's functions, dualtape.special, dualtape.linalg);"
-                " instead of writing it into an ndarray, start from dualtape.zeros_like or dualtape.asarray; join "
-                "several with np.stack; or say .numpy() if the derivative is to end here"
+                f"{what} of a Tensor of shape {x.shape}{where and ', in '}{where}, while a tape or accumulator follows "
+                f"it, would lose its derivative. Use {write}; instead of writing it into an ndarray, start from "
+                "dualtape.zeros_like or dualtape.asarray; join several with np.stack; or say .numpy() if the derivative "
+                "is to end here"
             )
         x._tell(asked, ASKED[asked].kernel(x._node.value), stack)
         return x._node.value
@@ -146,7 +148,9 @@ class Operand:
         if not x.shape and (standin or followed):
             # np.array([t1, t2]) asks each of its items for an array and would take the numbers alone. A 0-d object
             # array holding the Tensor itself keeps the derivative; operations stack such arrays again.
-            if dtype is None or np.dtype(dtype) == object:
+            # (A function of scipy.special would go on with a ufunc that has no loop for objects.)
+            asking = sys._getframe(1).f_globals.get("__name__", "")
+            if (dtype is None or np.dtype(dtype) == object) and not asking.startswith("scipy.special"):
                 held = np.empty((), object)
                 held[()] = x
                 return held
@@ -397,12 +401,17 @@ class Tensor(Operand):
 
 
 def called_from() -> str:
-    """The function outside dualtape and NumPy that asked, if it is a library's, in words for an error message."""
+    """The function of SciPy's that was called and asked, by its public name; empty if none did."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dualtape", "numpy"):
+    found = ""
+    while frame is not None:
+        library, *rest = frame.f_globals.get("__name__", "").split(".")
+        if library == "scipy":  # (what begins with an underscore is inside)
+            found = ".".join(["scipy", *[part for part in rest if part[0] != "_"], frame.f_code.co_name])
+        elif library not in ("dualtape", "numpy", "functools", "contextlib"):
+            break
         frame = frame.f_back
-    module = frame.f_globals.get("__name__", "") if frame is not None else ""
-    return f", in {module}.{frame.f_code.co_name}" if module.startswith("scipy") else ""
+    return found
 
 
 class Reference:

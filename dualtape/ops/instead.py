@@ -87,9 +87,23 @@ SPECIAL = {
     "pdtrc": "gammainc(floor(x) + 1, y)",
     "powm1": "expm1(y * log(x))",
     "yn": "yv(x, y)",
-    "zetac": "zeta(x) - 1",
 }
 INSTEAD.update(SPECIAL)
+# Functions that are Python's inside SciPy, so that nobody is asked when they are called: they convert their arguments.
+for _module, _names in (
+    ("special", "log_softmax logsumexp multigammaln polygamma softmax"),
+    ("linalg", "cholesky det eig eigh eigvals eigvalsh inv lstsq norm pinv qr solve svd"),
+):
+    INSTEAD.update((f"scipy.{_module}.{_name}", f"dualtape.{_module}.{_name}") for _name in _names.split())
+INSTEAD.update(
+    {
+        "scipy.special.comb": "dualtape.special.binom",
+        "scipy.special.factorial": "dualtape.special.gamma(n + 1)",
+        "scipy.special.perm": "dualtape.special.poch(n - k + 1, k)",
+        "scipy.linalg.svdvals": "dualtape.linalg.svdvals",
+        "scipy.linalg.solve_triangular": "dualtape.linalg.solve",
+    }
+)
 
 # By the keywords' names: what the libraries mean that have them, in ours.
 KEYWORDS = {
