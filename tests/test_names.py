@@ -123,7 +123,8 @@ def test_a_name_that_does_not_exist_is_told_the_right_one(name: str, said: str) 
 )
 def test_a_name_below_the_top_level_is_told_the_right_one_too(name: str, said: str) -> None:
     module, _, last = name.partition(".")
-    with pytest.raises(AttributeError, match=re.escape(f"module 'dualtape.{module}' has no attribute {last!r}; {said}")):
+    known = f"module 'dualtape.{module}' has no attribute {last!r}; {said}"
+    with pytest.raises(AttributeError, match=re.escape(known)):
         getattr(getattr(dt, module), last)
 
 

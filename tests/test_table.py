@@ -273,7 +273,7 @@ def test_numpy_function_and_dualtape_function_agree(case: Case) -> None:
     for a, b in zip(gradients, same, strict=True):
         close(b, a, "gradient")
     published = getattr(dt, case.row, call)
-    assert published is call
+    assert published is call or published.row is call.row
 
 
 SHAPES = [((3, 1), (4,)), ((4,), (3, 1)), ((), (4,)), ((4,), ()), ((0,), ()), ((0, 3), (3,)), ((1,), (1, 1)), ((), ())]

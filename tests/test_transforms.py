@@ -407,7 +407,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "jvp: the tangent's structure": (
         lambda: dt.jvp(lambda p: p["a"], ({"a": 1.0, "b": 2.0},), ({"a": 1.0},)),
         ValueError,
-        "argument 0 of jvp: keys",
+        "argument 0 of jvp: .* the same nested structure: keys",
     ),
     "vjp: the cotangent's shape": (
         lambda: dt.vjp(np.sin, X)[1](np.ones(2)),

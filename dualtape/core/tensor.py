@@ -135,8 +135,8 @@ class Operand:
             raise TypeError(
                 f"{what} of a Tensor of shape {x.shape}{where and ', in '}{where}, while a tape or accumulator follows "
                 f"it, would lose its derivative. Use {write}; instead of writing it into an ndarray, start from "
-                "dualtape.zeros_like or dualtape.asarray; join several with np.stack; or say .numpy() if the derivative "
-                "is to end here"
+                "dualtape.zeros_like or dualtape.asarray; join several with np.stack; or say .numpy() if the "
+                "derivative is to end here"
             )
         x._tell(asked, ASKED[asked].kernel(x._node.value), stack)
         return x._node.value

@@ -97,6 +97,9 @@ def matmul(x: ArrayLike, y: ArrayLike, /, **unknown: Never) -> Tensor:
     return matmul_row(x, y)
 
 
+matmul.row = matmul_row.row  # type: ignore[attr-defined]
+
+
 def pairs_work(op: costs.Performed) -> costs.Work:
     """A product for each combination of the indices."""
     sizes: dict[str, int] = {}
