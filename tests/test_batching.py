@@ -1058,7 +1058,7 @@ def test_batch_jacobian_of_what_is_not_connected_is_zeros_in_the_dtype_of_the_ta
 @pytest.mark.parametrize("pair", [(X, X[0]), (X[0], X[0]), (X, X[:2])])
 def test_batch_jacobian_refuses_shapes_that_have_no_common_rows(pair: Any) -> None:
     tape, _, (y, x) = taped(lambda y, x: None, *pair)
-    with pytest.raises(ValueError, match="must have rank at least 2|Need first dimension of .* to match"):
+    with pytest.raises(ValueError, match=r"must have rank at least 2|Need first dimension of .* to match"):
         tape.batch_jacobian(y, x)
 
 

@@ -43,6 +43,8 @@ class Operand:
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # == is elementwise; use ref()
+    # A column of pandas (3000; a frame 4000) leaves ``column * x`` to x, as it does ``x * column``.
+    __pandas_priority__ = 5000
 
     _node: Any  # a slot of each subclass
 
