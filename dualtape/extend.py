@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualtape.batching.batch import Batch
+from dualtape.batching.calls import performed
+from dualtape.batching.examples import one_by_one, stacked
+from dualtape.batching.level import Level
+from dualtape.batching.physical import repeated
 from dualtape.core.calls import call_of_many
 from dualtape.core.edges import Linear
 from dualtape.core.families import COMPOSITE
 from dualtape.core.lookup import ROWS, TABLE, load_late_families
+from dualtape.core.standin import Refused
 from dualtape.core.table import Row, publish
 from dualtape.facts import costs
+from dualtape.facts.patterns import NAMED
 from dualtape.names import missing
 from dualtape.transforms.boundary import Kernel, Parameters, checked, checked_transpose, elementwise
 
@@ -37,6 +45,8 @@ def operation(
     outputs: int = 1,
     singular: bool = False,
     work: Any = None,
+    pattern: Any = None,
+    batch: Any = None,
     replace: bool = False,
     doc: str | None = None,
 ) -> Any:
@@ -66,6 +76,15 @@ def operation(
         outputs: the number of results (with ``jvp`` and ``vjp``).
         singular: a partial can be infinite where the value is finite, and a zero cotangent then wins.
         work: the cost column.
+        pattern: which elements of the results can depend on which of an operand; every one on all, if not known (with
+            ``partials``: on that in its own place). ``"elementwise"``; ``"moved"``, of a kernel that moves, repeats or
+            drops elements or puts zeros, and is asked with their numbers; ``"stacked"``, matrices of a stack by
+            themselves; ``"dense"``; or ``pattern(op, k, j)`` for operand k and result j, with ``op.shapes``,
+            ``op.outs`` and ``op.params``: two arrays of element numbers, in C order, of the result and of the operand.
+        batch: how a batch goes through at once (under ``vmap``, in Jacobians), and not one example after the other.
+            True: kernel and rules take arrays with one more axis in front. Or a function ``batch(*operands, **params)``
+            of arrays with the examples in front that returns the results of all of them; where a recorder around the
+            batch follows an operand, kernel and rules are used, on each example.
         replace: whether a row of this name that was registered here before gives way. It does so in any case to a
             kernel of the same module and name, as when a cell of a notebook runs again.
         doc: the docstring; the kernel's if None.
@@ -76,8 +95,8 @@ def operation(
     Raises:
         TypeError: if a rule is missing, the forms are mixed, or there is no name; (when used) if the kernel or a rule
             does not return arrays.
-        ValueError: if the name is taken, or a rule reads what there is not; (when used) if a shape is wrong, the
-            number of results, or the kernel writes into an operand.
+        ValueError: if the name is taken, a rule reads what there is not, or no pattern has that name; (when used) if a
+            shape is wrong, the number of results, or the kernel writes into an operand.
 
     Example:
         >>> import numpy as np, dualtape as dt
@@ -86,6 +105,16 @@ def operation(
         ...     return 1 / (1 + np.exp(-x))
         >>> dt.grad(logistic_curve)(0.0)
         Tensor(0.25)
+
+        A kernel that moves elements, and takes any number of axes in front:
+
+        >>> turned = dt.extend.operation(
+        ...     lambda x: x[..., ::-1], name="turned", transpose=lambda g, shape: g[..., ::-1], pattern="moved",
+        ...     batch=True,
+        ... )
+        >>> dt.vmap(turned, explain=True)(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        (Tensor([[2., 1.],
+               [4., 3.]]), 'every operation ran once for all examples')
     """
     if kernel is None:
         return lambda function: operation(
@@ -99,6 +128,8 @@ def operation(
             outputs=outputs,
             singular=singular,
             work=work,
+            pattern=pattern,
+            batch=batch,
             replace=replace,
             doc=doc,
         )
@@ -116,6 +147,8 @@ def operation(
             f"operation {label!r}: give exactly one of partials, transpose, or jvp and vjp together; got "
             + (", ".join(forms) or "none")
         )
+    if isinstance(pattern, str) and pattern not in NAMED:
+        raise ValueError(f"operation {label!r}: no pattern is named {pattern!r}, but {', '.join(map(repr, NAMED))}")
     row: Any
     if rules:
         if jvp is None or vjp is None:
@@ -147,6 +180,10 @@ def operation(
         form = Parameters(label, kernel, len(each))
         row = elementwise(form, Kernel(label, kernel, 1, elementwise=True), each, singular)
         row.work = work or row.work
+    if pattern is not None:
+        row.pattern = NAMED[pattern] if isinstance(pattern, str) else lambda row, op, k, j: pattern(op, k, j)
+    if batch is not None:
+        row.batch = at_once(row, batch)
     apply = call_of_many(row)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -157,6 +194,31 @@ def operation(
         functions = (kernel, *functions)
     enter(row, call, functions, doc or kernel.__doc__, source_of(kernel), replace)
     return call
+
+
+def at_once(row: Row, batch: Any) -> Any:
+    """The ``batch`` column: the row itself, or the user's function, on arrays with the examples in front."""
+    whole = None if batch is True else Kernel(f"{row.name}, batch", batch, row.outputs)
+
+    def rule(level: Level, *operands: Any, **params: Any) -> Any:
+        arrays = [repeated(level, x) for x in operands]
+        if whole is None:
+            found = performed(row, *arrays, **params)
+        elif any([not isinstance(a, np.ndarray) for a in arrays]):  # of Tensors the rules are asked
+            return stacked(level, one_by_one(level, row.name, partial(performed, row), operands, params))
+        else:
+            found = whole(*arrays, **params)
+        results = found if row.outputs > 1 else (found,)
+        for y in results:
+            if np.shape(y)[:1] != (level.size,):
+                raise Refused(
+                    f"{row.name}: of {level.size} examples at once (batch=) the kernel returned shape {np.shape(y)}, "
+                    "of which the first axis is not theirs"
+                )
+        each = tuple([Batch(level, y) for y in results])
+        return each if row.outputs > 1 else each[0]
+
+    return rule
 
 
 def source_of(kernel: Any) -> tuple[str, str] | None:

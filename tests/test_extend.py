@@ -17,6 +17,8 @@ import pytest
 import dualtape as dt
 from dualtape.core.lookup import ROWS, TABLE, load_late_families
 from dualtape.extend import operation
+from dualtape.facts.costs import Performed
+from dualtape.facts.patterns import reached
 from dualtape.testing import check_grads
 
 X = np.array([0.3, 0.7, -0.2])
@@ -386,6 +388,82 @@ import scipy.special
 assert float(dt.grad(scipy.special.erf)(0.0)) > 1
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ------------------------------------------------------------------ columns: which elements depend on which, batches
+def places(call: Any, x: Any, **params: Any) -> list[tuple[int, int]]:
+    """The pattern of an operation of one operand, as pairs (element of the result, element of the operand)."""
+    op = Performed((np.shape(x),), (np.shape(call(x, **params)),), (True,), params)
+    return sorted((int(i), int(j)) for i, j in zip(*reached(call.row, op), strict=True))
+
+
+def test_a_pattern_says_which_elements_depend_on_which() -> None:
+    """The pairs are counted by hand: of x[::-1], the first result is the last element."""
+    turn: dict[str, Any] = {"transpose": lambda g, shape: g[::-1]}
+    assert places(operation(lambda x: x[::-1], name="moving", pattern="moved", **turn), X) == [(0, 2), (1, 1), (2, 0)]
+    everything = [(i, j) for i in range(3) for j in range(3)]
+    assert places(operation(lambda x: x[::-1], name="silent", **turn), X) == everything
+    assert places(operation(lambda x: x[::-1], name="full", pattern="dense", **turn), X) == everything
+    assert places(sine(pattern="elementwise"), X) == [(0, 0), (1, 1), (2, 2)]
+    own = operation(
+        lambda x, n=1: x[:n], name="first", transpose=lambda g, shape, n: np.append(g, np.zeros(shape[0] - n)),
+        pattern=lambda op, k, j: (np.arange(op.params["n"]), np.arange(op.params["n"])),
+    )  # fmt: skip
+    assert places(own, X, n=2) == [(0, 0), (1, 1)]
+    with pytest.raises(ValueError, match="'sine': no pattern is named 'banded', but 'dense', 'elementwise', 'moved'"):
+        sine(pattern="banded")
+
+
+def test_a_batch_goes_through_at_once_if_the_kernel_takes_axes_in_front() -> None:
+    """Values are those of one example after the other; the gradient of sum(v[::-1] v v) is 2 v[::-1] v + v[::-1]^2."""
+    turned = operation(
+        lambda x: x[..., ::-1], name="turned", transpose=lambda g, shape: g[..., ::-1], pattern="moved", batch=True
+    )
+    many = np.array([X, 2 * X])
+    value, how = dt.vmap(turned, explain=True)(many)
+    assert np.array_equal(value, many[:, ::-1]) and how == "every operation ran once for all examples"
+    found, how = dt.vmap(dt.grad(lambda v: np.sum(turned(v) * v * v)), explain=True)(many)
+    assert np.allclose(found, 2 * many[:, ::-1] * many + many[:, ::-1] ** 2) and how.startswith("every")
+    outside = dt.grad(lambda x: np.sum(dt.vmap(lambda v: turned(v) * v * v)(x)))(many)
+    assert np.allclose(outside, found)
+    for jacobian in (dt.jacfwd, dt.jacrev):
+        assert np.array_equal(jacobian(turned)(X), np.eye(3)[::-1])
+    rules: dict[str, Any] = {"jvp": lambda t: t.sum(), "vjp": lambda g, x: g + 0 * x}
+    reduces = operation(lambda x: x.sum(), name="all of it", batch=True, **rules)
+    value, how = dt.vmap(reduces, explain=True)(many)
+    assert np.allclose(value, many.sum(1)) and how.startswith("once for each example")
+
+
+def test_a_batch_goes_through_a_function_of_its_own_and_through_the_rules_where_it_is_followed() -> None:
+    shapes = []
+
+    def rows_at_once(x: Any, y: Any) -> Any:
+        shapes.append((x.shape, y.shape))
+        return np.sum(x * y, axis=1)
+
+    inner = operation(
+        lambda x, y: np.sum(x * y),
+        name="inner of two",
+        jvp=[lambda t, y: np.sum(t * y), lambda t, x: np.sum(x * t)],
+        vjp=[lambda g, y: 7.0 * g * y, lambda g, x: g * x],  # wrong by 7, to see that it is asked
+        batch=rows_at_once,
+    )
+    many = np.array([X, 2 * X])
+    value, how = dt.vmap(lambda v: inner(v, X), explain=True)(many)
+    assert np.allclose(value, many @ X) and how.startswith("every") and shapes == [((2, 3), (2, 3))]
+    assert np.allclose(dt.vmap(dt.grad(lambda v: inner(v, X)))(many), 7.0 * np.array([X, X])) and len(shapes) == 2
+    outside = dt.grad(lambda x: np.sum(dt.vmap(lambda v: inner(v, X))(x)))(many)
+    assert np.allclose(outside, 7.0 * np.array([X, X])) and len(shapes) == 2
+    parts = operation(
+        lambda x: (x.sum(), x.max()),
+        name="sum and largest",
+        outputs=2,
+        jvp=lambda t, x: (t.sum(), t[np.argmax(x)]),
+        vjp=lambda g, x: 0 * x + g[0],
+        batch=lambda x: (x.sum(1), x.max(1)),
+    )
+    (total, largest), how = dt.vmap(parts, explain=True)(many)
+    assert np.allclose(total, many.sum(1)) and np.allclose(largest, [0.7, 1.4]) and how.startswith("every")
 
 
 # ------------------------------------------------------------------ registering again

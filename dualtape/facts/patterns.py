@@ -145,3 +145,7 @@ def stacked(row: Any, op: Performed, k: int, j: int) -> Pairs:
     stack = max(map(len, op.shapes)) - 2
     own = ["k", "j" if k else "l"][: len(shape)]
     return linked(out, [*range(-stack, 0), *"ij"[: len(out) - stack]], shape, [*range(len(own) - len(shape), 0), *own])
+
+
+# By the names that users give them, who register operations of their own.
+NAMED: dict[str, Pattern] = {"dense": dense, "elementwise": elementwise, "moved": moved, "stacked": stacked}

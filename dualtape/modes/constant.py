@@ -29,7 +29,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
         >>> dt.constant([1, 2], dtype="float32")
         Tensor([1., 2.], dtype=float32)
     """
-    if isinstance(value, Operand) or (isinstance(value, (list, tuple)) and has_tensor(value)):
+    if isinstance(value, Operand) or (isinstance(value, (list, tuple, np.ndarray)) and has_tensor(value)):
         x = operand(value)
         if dtype is not None and x.dtype != np.dtype(dtype):
             x = x.astype(dtype)
