@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -422,7 +422,13 @@ def select(condition: Any, x: Any, y: Any) -> Tensor:
 publish(select_row, select)
 
 
-def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None) -> Any:
+@overload
+def where(condition: ArrayLike, x: None = None, y: None = None) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Tensor: ...
+def where(
+    condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """Elements of ``x`` where ``condition`` holds, else of ``y``; NumPy's ``where``.
 
     Args:
@@ -441,7 +447,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     c: Any = condition if condition.__class__ is Tensor else operand(condition)
     if x is None and y is None:
         if not np.ndim(c):
-            return np.nonzero(raw(c))  # which says that there are none
+            np.nonzero(raw(c))  # which raises, and says that there are none
         places: Any = TABLE[np.argwhere](c)
         return tuple([places[:, k] for k in range(places.shape[1])])
     if x is None or y is None:

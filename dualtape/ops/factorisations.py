@@ -7,7 +7,7 @@ is Hermitian.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -218,7 +218,11 @@ qr_row = general(
 )
 
 
-def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+@overload
+def qr(a: ArrayLike, mode: Literal["reduced", "complete"] = "reduced") -> QRResult: ...
+@overload
+def qr(a: ArrayLike, mode: Literal["r"]) -> Tensor: ...
+def qr(a: ArrayLike, mode: str = "reduced") -> QRResult | Tensor:
     """The QR factorisation; NumPy's ``linalg.qr``.
 
     Args:

@@ -5,7 +5,7 @@ Length: half of it is NumPy's signatures with their docstrings, in front of rows
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -330,7 +330,7 @@ def extreme(kernel: Any, name: str) -> Any:
         no_out(name, out)
         given = initial is not None and initial is not MISSING
         if where is not True and where is not MISSING:
-            if not given:
+            if initial is None or not given:
                 raise ValueError(f"{name}: where= needs initial=, a value for empty reductions")
             x = elementary.where(where, x, initial)
         x = operand(x)
@@ -632,6 +632,26 @@ def ptp(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None, out: None = 
     return max(x, axis, keepdims=keepdims) - min(x, axis, keepdims=keepdims)
 
 
+@overload
+def average(
+    x: ArrayLike,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    weights: ArrayLike | None = None,
+    returned: Literal[False] = False,
+    *,
+    keepdims: bool = False,
+) -> Tensor: ...
+@overload
+def average(
+    x: ArrayLike,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    returned: Literal[True],
+    keepdims: bool = False,
+) -> tuple[Tensor, Tensor]: ...
 def average(
     x: ArrayLike,
     /,
@@ -640,7 +660,7 @@ def average(
     returned: bool = False,
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """The weighted mean over an axis or several, or over all; NumPy's ``average``.
 
     Args:

@@ -24,9 +24,17 @@ from dualtape.ops.instead import ensure_known
 from dualtape.ops.views import Kind, give, link_if_shared, read_only
 
 if TYPE_CHECKING:
-    from typing import Never
+    from typing import Never, Protocol, overload
 
     from numpy.typing import ArrayLike, DTypeLike
+
+    class AtLeast(Protocol):
+        """One array for one array, a tuple for several."""
+
+        @overload
+        def __call__(self, x: ArrayLike, /) -> Tensor: ...
+        @overload
+        def __call__(self, x: ArrayLike, y: ArrayLike, /, *others: ArrayLike) -> tuple[Tensor, ...]: ...
 
 __all__ = [
     "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "cast", "column_stack",
@@ -282,8 +290,8 @@ def broadcast_arrays(*xs: ArrayLike, subok: bool = False) -> tuple[Tensor, ...]:
     return tuple(broadcast_to(x, shape) for x in xs)
 
 
-def atleast(n: int) -> Any:
-    def call(*xs: ArrayLike) -> Any:
+def atleast(n: int) -> AtLeast:
+    def call(*xs: ArrayLike) -> Tensor | tuple[Tensor, ...]:
         found = []
         for x in xs:
             x = operand(x)
@@ -297,7 +305,7 @@ def atleast(n: int) -> Any:
 
     call.__name__ = f"atleast_{n}d"
     call.__doc__ = f"The arguments with at least {n} axes; NumPy's ``atleast_{n}d``."
-    return call
+    return call  # type: ignore[return-value]
 
 
 atleast_1d, atleast_2d, atleast_3d = atleast(1), atleast(2), atleast(3)
