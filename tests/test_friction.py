@@ -249,6 +249,12 @@ def test_a_tape_shows_what_it_does_and_holds() -> None:
     assert repr(persistent) == "<GradientTape: persistent, not recording, 2 operations, 8 bytes>"
 
 
+def test_a_trace_links_the_mask_of_a_batch_with_what_it_was_computed_from() -> None:
+    """``where`` had a constant for its mask, as if nothing had been compared."""
+    nodes = dt.inspect.trace(dt.vmap(lambda v: np.where(v > 0, v, 0.0)), X).nodes
+    assert [node.name for node in nodes] == ["input", "greater", "select"] and nodes[2].inputs[:2] == (1, 0)
+
+
 # ------------------------------------------------------------------ what to write instead
 def test_functions_of_scipy_that_are_no_ufuncs_name_ours() -> None:
     calls: dict[str, Callable[[Any], Any]] = {

@@ -397,8 +397,27 @@ def test_what_would_go_another_way_is_refused(what: str) -> None:
     assert not compared(f, [X], [X * 1.0005], what) or what == "numpy"
 
 
+TOLD: dict[str, Callable[[Any], Any]] = {
+    "a comparison": dt.vmap(lambda v: np.where(v > 0, v, 0.0)),
+    "several": dt.vmap(lambda v: np.where(np.logical_and(v > 0, ~(v > 1.0)), v * v, 3.0 * v)),
+    "a comparison of two": dt.vmap(lambda v: np.where(v > v[::-1], v, v * v)),
+    "a mask and a gradient inside": dt.vmap(dt.grad(lambda v: np.sum(np.where(v > 0, v**3, v)))),
+    "a gradient outside": dt.grad(lambda x: np.sum(dt.vmap(lambda v: np.where(v > 0, v**3, v))(x))),
+}
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_masks_of_a_batch_are_told_as_those_of_all_examples(what: str) -> None:
+    """The mask of ``where`` was a constant to those around the batch, though they were told of the comparison."""
+    assert compared(lambda x: TOLD[what](x * x[:, None]), [X], [Y], what) == ""
+
+
 BATCHES: dict[str, Callable[..., Any]] = {
-    "a comparison": dt.vmap(lambda x: np.where(x > 0, x, 0.0)),
+    "a comparison with what all share": lambda x: dt.vmap(lambda v: np.where(v > x[0, 0], v, 0.0))(x),
+    "a comparison of what all share": lambda x: dt.vmap(lambda v: np.where(x[0] > 0, v, 0.0))(x),
+    "rounding": dt.vmap(lambda v: np.floor(v) * v),
+    "positions": dt.vmap(lambda v: v[np.argsort(v)]),
+    "a batch in a batch": dt.vmap(dt.vmap(lambda v: np.where(v > 0, v, 0.0))),
     "a sort": dt.vmap(np.sort),
     "an index, backwards": dt.jacrev(lambda x: np.sort(x[0]) ** 2),
     "an index, forwards": dt.jacfwd(lambda x: np.sort(x[0]) ** 2),
@@ -408,7 +427,7 @@ BATCHES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("what", BATCHES)
 def test_masks_of_a_batch_are_refused(what: str) -> None:
-    """Those around a batch are told of operations on the whole, and not of those without derivative."""
+    """Those around a batch are told of operations on the whole; where they cannot be, they hear that there was one."""
     assert "inside of a batch" in compared(lambda x: BATCHES[what](x * x[:, None]), [X], [Y], what)
 
 

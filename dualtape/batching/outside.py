@@ -57,21 +57,45 @@ class Outside(Recorder):
         for r in self.outer:
             r.access(variable)
 
+    @property
+    def for_facts(self) -> bool:  # type: ignore[override]
+        """Whether one of them follows what carries no derivative."""
+        return any([r.facts or r.for_facts for r in self.outer])
+
     def cut(self, row: Any, operands: Any, outs: Any) -> None:
         for r in self.outer:
             r.cut(row, operands, outs)
+
+    def within(self, a: Any) -> bool:
+        """Whether there is a node in parameters that one of them follows."""
+        if a.__class__ is Node:
+            return self.tracks(a)
+        items = a.values() if a.__class__ is dict else a if a.__class__ is tuple else ()
+        return any([self.within(b) for b in items])
+
+    def absent(self, row: Any, batched: Any, followed: Any, operands: Any, outs: Any, params: Any) -> None:
+        """An operation without derivative took place.
+
+        Those who follow such have been told by the kernel of what it did to all examples at once, if nothing else that
+        they follow went into it, and if they follow what came of it. Else they hear that there was something.
+        """
+        alone = all([b for b, f in zip(batched, followed, strict=True) if f]) and not self.within(params)
+        told = alone and outs and all([self.tracks(out) for out in outs])
+        for r in self.outer:
+            if not (told and r.facts):
+                r.cut(row, operands, outs)
 
     def see(
         self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: dict[str, Any], stack: Stack
     ) -> None:
         followed = [a.__class__ is Node and self.tracks(a) for a in operands]
-        if not any(followed):
-            return
-        if entry is None:
-            self.cut(row, operands, outs)
+        if not any(followed) and not (entry is None and self.within(params)):
             return
         level = self.level
         batched = [a.__class__ is Node and is_batched(level, a.value) for a in operands]
+        if entry is None:
+            self.absent(row, batched, followed, operands, outs, params)
+            return
         # A function with rules of its own may use more than its operands.
         if row.kind == "custom" and any([*batched, *[is_batched(level, out.value) for out in outs]]):
             raise Refused(f"{row.name} has rules of its own, and recorders around the batch follow it")

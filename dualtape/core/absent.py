@@ -45,7 +45,7 @@ def absent(
     stack = STACK.get()
     for r in stack:
         if r.entries is None:
-            r.see(row, None, (), operands, outs, told if r.facts else params, stack)
+            r.see(row, None, (), operands, outs, told if r.facts or r.for_facts else params, stack)
         else:
             r.cut(row, operands, outs)
 

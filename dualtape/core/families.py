@@ -10,8 +10,9 @@ import numpy as np
 from dualtape.core.absent import absent, closed, noded
 from dualtape.core.calls import call_of_list, call_of_many, call_of_one, call_of_two, fresh, stack_now
 from dualtape.core.edges import Factor, Joint, Linear, Number, Partial, Ruled
+from dualtape.core.standin import Standin
 from dualtape.core.table import OPERANDS, OUT, Columns, Edge, Row, Rule, publish, reads
-from dualtape.core.tensor import Node, Tensor, operand
+from dualtape.core.tensor import Node, Tensor, operand, tensor
 from dualtape.facts import costs, patterns
 
 
@@ -252,8 +253,10 @@ def nondifferentiable(
         params = {name: closed(a) for name, a in params.items()} if params else params
         result = row.kernel(*[a.value if a.__class__ is Node else a for a in operands], **params)
         if outputs == 1:
-            out = fresh(result)
-            if stack_now():
+            stack = stack_now()
+            known = isinstance(result, Standin) and result.dtype.kind not in "fc" and any([r.for_facts for r in stack])
+            out = tensor(result) if known else fresh(result)  # (as those around it know it, who follow masks)
+            if stack:
                 absent(row, operands, (out._node,), params, told)
             return out
         outs = tuple([fresh(v) for v in result])

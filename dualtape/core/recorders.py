@@ -28,6 +28,8 @@ class Recorder:
     # Whether it follows what carries no derivative as well, comparisons and indices, as a reader does that wants to
     # carry out the program again. Rules then find their masks by operations that it is told of (``absent.still``).
     facts = False
+    # Whether it stands for one that does.
+    for_facts = False
 
     def __init__(self, entries: dict[int, Any] | None, sealed: bool = False) -> None:
         self.entries = entries
