@@ -112,9 +112,9 @@ def operation(
         ...     lambda x: x[..., ::-1], name="turned", transpose=lambda g, shape: g[..., ::-1], pattern="moved",
         ...     batch=True,
         ... )
-        >>> dt.vmap(turned, explain=True)(np.array([[1.0, 2.0], [3.0, 4.0]]))
-        (Tensor([[2., 1.],
-               [4., 3.]]), 'every operation ran once for all examples')
+        >>> print(*dt.vmap(turned, explain=True)(np.array([[1.0, 2.0], [3.0, 4.0]])))
+        [[2. 1.]
+         [4. 3.]] every operation ran once for all examples
     """
     if kernel is None:
         return lambda function: operation(

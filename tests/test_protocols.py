@@ -16,7 +16,7 @@ import pytest
 
 import dualtape as dt
 from dualtape.core import recorders
-from dualtape.core.lookup import lookup
+from dualtape.core.lookup import unknown
 from dualtape.testing import check_grads
 
 A = np.array
@@ -217,10 +217,8 @@ def test_the_message_says_what_to_write_and_compares_no_letters() -> None:
     def cov(x: Any) -> None:
         """A function of the user's, of which nothing is known."""
 
-    with pytest.raises(TypeError, match=r"numpy\.cov has no row .*a Tensor; write products of what numpy\.mean leaves"):
-        lookup(np.cov)
-    with pytest.raises(TypeError, match=r"cov has no row in dualtape's table and cannot take a Tensor\. Register"):
-        lookup(cov)
+    assert "numpy.cov has no row in dualtape's table and cannot take a Tensor; write products of" in unknown(np.cov)
+    assert "cov has no row in dualtape's table and cannot take a Tensor. Register it with" in unknown(cov)
 
 
 def test_nothing_is_half_recorded_when_a_call_raises() -> None:
