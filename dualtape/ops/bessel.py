@@ -14,8 +14,10 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core.absent import still
-from dualtape.core.families import elementwise
+from dualtape.core.cotangents import cast_back, guarded, unbroadcast
+from dualtape.core.families import elementwise, general
 from dualtape.core.tensor import raw
+from dualtape.facts import patterns
 from dualtape.facts.costs import elementwise as cost
 
 LEGENDRE = np.polynomial.legendre.leggauss(64)
@@ -142,6 +144,11 @@ def refused(name: str) -> Any:
     return partial
 
 
+def slope_of_ive(v: Any, x: Any) -> Any:
+    """I_v'(x) exp(-|Re x|): of a complex x all but the factor, which is no analytic function of it."""
+    return 0.5 * (sc.ive(v - 1, x) + sc.ive(v + 1, x))
+
+
 # ------------------------------------------------------------------ rows
 j0 = bessel(sc.j0, lambda x: -sc.j1(x))
 j1 = bessel(sc.j1, lambda x: 0.5 * (sc.j0(x) - sc.jv(2.0, x)))
@@ -172,10 +179,22 @@ hankel2 = ordered(
 )
 iv = ordered(sc.iv, lambda x, y: by_order(x, y, True), lambda x, y: 0.5 * (sc.iv(x - 1, y) + sc.iv(x + 1, y)))
 kv = ordered(sc.kv, lambda x, y: k_by_order(x, y), lambda x, y: -0.5 * (sc.kv(x - 1, y) + sc.kv(x + 1, y)))
-ive = ordered(
+ive = general(
     sc.ive,
-    lambda x, y: by_order(x, y, True, True),
-    lambda x, y, out: 0.5 * (sc.ive(x - 1, y) + sc.ive(x + 1, y)) - sign(y) * out,
+    jvp=[
+        lambda t, x, y, out_dtype: cast_back(guarded(t, t * by_order(x, y, True, True)), out_dtype),
+        lambda t, x, y, out, out_dtype: cast_back(
+            guarded(t, t * slope_of_ive(x, y) - sign(np.real(y)) * out * np.real(t)), out_dtype
+        ),
+    ],
+    vjp=[
+        lambda g, x, y, shape: unbroadcast(guarded(g, g * by_order(x, y, True, True)), shape),
+        lambda g, x, y, out, shape: unbroadcast(
+            guarded(g, g * slope_of_ive(x, y).conjugate() - sign(np.real(y)) * np.real(g * out.conjugate())), shape
+        ),
+    ],
+    pattern=patterns.elementwise,
+    work=cost(2, nonlinear=2),
 )
 kve = ordered(
     sc.kve, lambda x, y: ke_by_order(x, y), lambda x, y, out: out - 0.5 * (sc.kve(x - 1, y) + sc.kve(x + 1, y))

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core.absent import still
-from dualtape.core.cotangents import guarded, unbroadcast
+from dualtape.core.cotangents import cast_back, guarded, unbroadcast
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.recorders import has_derivative
@@ -38,13 +38,12 @@ Function = Callable[..., Any]
 
 
 def push_by(partial: Function) -> Function:
-    return lambda t, x, y, z: guarded(t, t * partial(x, y, z))
+    return lambda t, x, y, z, out_dtype: cast_back(guarded(t, t * partial(x, y, z)), out_dtype)
 
 
 def pull_by(partial: Function) -> Function:
     def rule(g: Any, x: Any, y: Any, z: Any, shape: Any) -> Any:
-        d = partial(x, y, z)
-        return unbroadcast(guarded(g, g * d), shape)
+        return unbroadcast(guarded(g, g * partial(x, y, z).conjugate()), shape)
 
     return rule
 
@@ -58,14 +57,10 @@ def two(kernel: Any, partials: Sequence[Function]) -> Any:
     """A row of an elementwise function of two operands, whose partials are series."""
 
     def push(partial: Function) -> Function:
-        return lambda t, x, y: guarded(t, t * partial(x, y))
+        return lambda t, x, y, out_dtype: cast_back(guarded(t, t * partial(x, y)), out_dtype)
 
     def pull(partial: Function) -> Function:
-        def rule(g: Any, x: Any, y: Any, shape: Any) -> Any:
-            d = partial(x, y)
-            return unbroadcast(guarded(g, g * d), shape)
-
-        return rule
+        return lambda g, x, y, shape: unbroadcast(guarded(g, g * partial(x, y).conjugate()), shape)
 
     return general(kernel, jvp=[push(p) for p in partials], vjp=[pull(p) for p in partials], **FACTS)
 
@@ -225,16 +220,20 @@ betaincinv = three(
 
 
 # ------------------------------------------------------------------ distribution functions made of them
+def single(x: Any) -> Any:
+    """An operand in the precision that SciPy's functions have for it: at least single."""
+    x = operand(x)
+    return np.astype(x, np.float32) if hasattr(x, "dtype") and x.dtype == np.float16 else x
+
+
 def chdtr(v: ArrayLike, x: ArrayLike) -> Tensor:
     """The distribution function of chi squared with v degrees of freedom; SciPy's ``chdtr``."""
-    halves: list[Any] = [as_tensor(operand(v)), as_tensor(operand(x))]
-    return gammainc(*(0.5 * h for h in halves))
+    return gammainc(*[0.5 * single(u) for u in (v, x)])
 
 
 def chdtrc(v: ArrayLike, x: ArrayLike) -> Tensor:
     """One minus the distribution function of chi squared; SciPy's ``chdtrc``."""
-    halves: list[Any] = [as_tensor(operand(v)), as_tensor(operand(x))]
-    return gammaincc(*(0.5 * h for h in halves))
+    return gammaincc(*[0.5 * single(u) for u in (v, x)])
 
 
 def t_density(v: Any, t: Any) -> Any:
@@ -309,7 +308,12 @@ def elliptic(kernel: Any, a: float, factor: float) -> Any:
     def slope(m: Any) -> Any:
         return factor * gauss(a, 1.5, 2.0, m).astype(raw(m).dtype)
 
-    return general(kernel, jvp=lambda t, x: t * slope(x), vjp=lambda g, x: g * slope(x), **FACTS)
+    return general(
+        kernel,
+        jvp=lambda t, x, out_dtype: cast_back(t * slope(x), out_dtype),
+        vjp=lambda g, x: g * slope(x),
+        **FACTS,
+    )
 
 
 ellipk = elliptic(sc.ellipk, 1.5, math.pi / 8)
@@ -320,8 +324,8 @@ ellipe = elliptic(sc.ellipe, 0.5, -math.pi / 8)
 def system(kernel: Any, outputs: int, slopes: Callable[[Any, Any], tuple[Any, ...]]) -> Any:
     """A row of a function of one argument with several results."""
 
-    def push(t: Any, x: Any, out: Any) -> Any:
-        return tuple([t * d for d in slopes(x, out)])
+    def push(t: Any, x: Any, out: Any, out_dtype: Any) -> Any:
+        return tuple([cast_back(t * d, out_dtype) for d in slopes(x, out)])
 
     def pull(g: Any, x: Any, out: Any) -> Any:
         total: Any = 0.0

@@ -310,7 +310,7 @@ def dot(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
     """
     if out is not None:
         raise TypeError("dot: out= is not supported, since a Tensor never changes; use the returned Tensor")
-    x, y = operand(x), operand(y)
+    x, y = as_array(operand(x)), as_array(operand(y))  # here a Python number decides the dtype, as in NumPy
     n, m = np.ndim(x), np.ndim(y)
     if n == 0 or m == 0:
         return multiply(x, y)

@@ -19,7 +19,7 @@ from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops import elementwise as elementary
-from dualtape.ops.elementwise import direction, where
+from dualtape.ops.elementwise import ratio_or_zero, where
 from dualtape.ops.shaping import cast, ravel
 
 if TYPE_CHECKING:
@@ -333,7 +333,11 @@ def extreme(kernel: Any, name: str) -> Any:
         x = operand(x)
         if not isinstance(x, Operand):
             x = np.asarray(x)
-        y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not MISSING and keepdims))
+        axes, keep = normal_axis(axis, len(x.shape), name), bool(keepdims is not MISSING and keepdims)
+        if given and not count(x.shape, axes):  # nothing but the bound
+            empty = sum(x, axes, keepdims=keep)
+            return empty + np.asarray(initial, empty.dtype) if not isinstance(initial, Operand) else empty + initial
+        y = row(x, axis=axes, keepdims=keep)
         if given:
             y = (elementary.maximum if name in ("max", "nanmax") else elementary.minimum)(y, initial)
         return y
@@ -367,6 +371,11 @@ def centred(x: Any, axis: Axis) -> Any:
     return x - np.mean(x, axis=axis, keepdims=True)
 
 
+def deviation(x: Any, out: Any, axis: Axis) -> Any:
+    """x less its mean, in standard deviations; centred twice, since a mean of equal elements may be rounded."""
+    return ratio_or_zero(centred(centred(x, axis), axis), out.reshape(kept_shape(raw(x).shape, axis)))
+
+
 def real_product(d: Any, t: Any) -> Any:
     """Re(conj(d) t)."""
     return np.real(np.conjugate(d) * t) if raw(d).dtype.kind == "c" else d * t
@@ -387,16 +396,23 @@ var_row = general(
 std_row = general(
     lambda x, axis, ddof, keepdims: np.std(x, axis=axis, ddof=ddof, keepdims=keepdims),
     name="std",
-    jvp=lambda t, x, out, shape, axis, ddof, keepdims: direction(
-        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims)
-        * (1 / (count(shape, axis) - ddof)),
-        out,
+    jvp=lambda t, x, out, shape, axis, ddof, keepdims: (
+        np.add.reduce(real_product(deviation(x, out, axis), t), axis=axis, keepdims=keepdims)
+        * (1 / (count(shape, axis) - ddof))
     ),
     vjp=lambda g, x, out, shape, axis, ddof: (
-        spread(direction(g * (1 / (count(shape, axis) - ddof)), out), shape, axis) * centred(x, axis)
+        spread(g * (1 / (count(shape, axis) - ddof)), shape, axis) * deviation(x, out, axis)
     ),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=2, adds=1)),
     pattern=patterns.reduced,
+)
+
+root_row = general(
+    lambda x: np.sqrt(x),
+    name="deviation",
+    jvp=lambda t, out: t * ratio_or_zero(0.5, out),
+    vjp=lambda g, out: g * ratio_or_zero(0.5, out),
+    pattern=patterns.elementwise,
 )
 
 
@@ -423,10 +439,11 @@ def moment(row: Any, name: str, root: bool) -> Any:
         keep = bool(keepdims is not MISSING and keepdims)
         if where is not True and where is not MISSING:
             d = x - mean(x, axis, keepdims=True, where=where)
+            d = d - mean(d, axis, keepdims=True, where=where)  # the mean of equal elements may be rounded
             total = sum(elementary.square(elementary.abs(d)), axis, keepdims=keep, where=where)
             n = np.sum(np.broadcast_to(still(operand(where)), x.shape), axis=axis, keepdims=keep)
             variance = total / (n - ddof).astype(total.dtype)
-            return elementary.sqrt(variance) if root else variance
+            return root_row(variance) if root else variance
         return row(x, axis=normal_axis(axis, len(x.shape), name), ddof=ddof, keepdims=keep)
 
     call.__name__ = name
@@ -469,8 +486,13 @@ def logsumexp_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 
 def weights(x: Any, out: Any, axis: Axis) -> Any:
-    """softmax(x) = exp(x - logsumexp(x)); where the result is -inf or inf, the elements that attain it share it."""
-    return elementary.share(x, np.reshape(out, kept_shape(raw(x).shape, axis)))
+    """softmax(x) = exp(x - logsumexp(x)): 0 where the result is -inf; where it is inf, those who attain it share."""
+    out = np.reshape(out, kept_shape(raw(x).shape, axis))
+    full: Any = 1.0
+    if some(np.isinf(still(out))):
+        number = np.sum(still(x) == still(out), axis=axis, keepdims=True)
+        full = 1.0 / np.where(number == 0, 1, number)
+    return elementary.share(np.exp, x, out, full)
 
 
 logsumexp_row: Any = general(
@@ -652,9 +674,12 @@ def average(
         return (result, total) if returned else result
     w = operand(weights)
     if np.shape(w) != np.shape(x):
-        axes = normal_axis(axis, np.ndim(x), "average") or ()
-        if np.shape(w) != tuple(np.shape(x)[k] for k in axes):
+        axes = tuple(range(np.ndim(x))) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+        normal_axis(axes, np.ndim(x), "average")
+        axes = tuple([int(k) % np.ndim(x) for k in axes])
+        if np.shape(w) != tuple([np.shape(x)[k] for k in axes]):
             raise ValueError(f"average: weights of shape {np.shape(w)} fit neither x {np.shape(x)} nor axis {axis}")
+        w = np.transpose(w, np.argsort(axes))  # they come in the order in which the axes are named
         w = np.reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(np.shape(x))))
         w = np.broadcast_to(w, np.shape(x))
     total = sum(w, axis, keepdims=keepdims)
