@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from dualtape.core.remedies import remark
 from dualtape.memory.reserve import GROWN, trim
 
 # What a closed recorder keeps as its entries: nothing is ever found in it, so nothing is ever recorded.
@@ -104,6 +105,7 @@ def leave(recorder: Recorder) -> None:
 
     By identity and not by ``ContextVar.reset``: a reset would bring back recorders that were closed in between.
     """
+    remark()
     recorder.live = False
     recorder.entries = CLOSED
     recorder.reads = None

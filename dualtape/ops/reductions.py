@@ -15,7 +15,7 @@ from dualtape.core.absent import still
 from dualtape.core.families import general, linear
 from dualtape.core.lookup import register
 from dualtape.core.standin import Standin, finite, some
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, dtype_of, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops import elementwise as elementary
@@ -139,8 +139,8 @@ def reduction(row: Any, x: Any, axis: Any, dtype: Any, keepdims: Any, initial: A
         x = np.asarray(x)
     if where_ is not True and where_ is not MISSING:
         x = where(where_, x, np.array(1 if name == "prod" else 0, x.dtype))
-    if dtype is not None and x.dtype != np.dtype(dtype):
-        x = cast(x, dtype=np.dtype(dtype))
+    if dtype is not None and x.dtype != dtype_of(dtype):
+        x = cast(x, dtype=dtype_of(dtype))
     y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not MISSING and keepdims))
     if initial is not None and initial is not MISSING:
         y = y * initial if name == "prod" else y + initial
@@ -434,7 +434,7 @@ def moment(row: Any, name: str, root: bool) -> Any:
         if not isinstance(x, Operand):
             x = np.asarray(x)
         if dtype is not None or x.dtype.kind in "iub":
-            x = cast(x, dtype=np.dtype(dtype or np.float64))
+            x = cast(x, dtype=dtype_of(dtype or np.float64))
         ddof = ddof if correction is None or correction is MISSING else correction
         keep = bool(keepdims is not MISSING and keepdims)
         if where is not True and where is not MISSING:
@@ -581,8 +581,8 @@ def cumulative(row: Any, name: str) -> Any:
         x = operand(x)
         if not isinstance(x, Operand):
             x = np.asarray(x)
-        if dtype is not None and x.dtype != np.dtype(dtype):
-            x = cast(x, dtype=np.dtype(dtype))
+        if dtype is not None and x.dtype != dtype_of(dtype):
+            x = cast(x, dtype=dtype_of(dtype))
         if axis is None:
             x, axis = ravel(x), 0
         (k,) = normal_axis(axis, len(x.shape), name) or (0,)
