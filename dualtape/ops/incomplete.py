@@ -14,12 +14,14 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core.absent import still
-from dualtape.core.cotangents import cast_back, guarded, unbroadcast
+from dualtape.core.calls import call_of_many
+from dualtape.core.cotangents import cast_back, unbroadcast
+from dualtape.core.edges import Partial
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.recorders import has_derivative
 from dualtape.core.standin import every, some
-from dualtape.core.table import Columns
+from dualtape.core.table import Columns, Row, publish
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
@@ -35,34 +37,26 @@ FACTS: Columns = {
 }
 
 Function = Callable[..., Any]
+SINGLE = (np.float32, np.complex64)
 
 
-def push_by(partial: Function) -> Function:
-    return lambda t, x, y, z, out_dtype: cast_back(guarded(t, t * partial(x, y, z)), out_dtype)
+def series(kernel: Any, partials: Sequence[Function]) -> Any:
+    """A row of an elementwise function of two or three operands, whose partials are series."""
+    name = kernel.__name__
+    edges = [Partial(in_precision(p), tuple(range(len(partials))), True, False) for p in partials]
+    row = Row(name, kernel, edges, kind="elementwise", **FACTS)
+    return publish(row, call_of_many(row))
 
 
-def pull_by(partial: Function) -> Function:
-    def rule(g: Any, x: Any, y: Any, z: Any, shape: Any) -> Any:
-        return unbroadcast(guarded(g, g * partial(x, y, z).conjugate()), shape)
+def in_precision(partial: Function) -> Function:
+    """A partial in the precision of its operands, where a Python number among them made it double."""
 
-    return rule
+    def rounded(*xs: Any) -> Any:
+        d = partial(*xs)
+        dtype = np.result_type(*map(raw, xs))
+        return d.astype(dtype) if dtype in SINGLE and d.dtype.kind == dtype.kind else d
 
-
-def three(kernel: Any, partials: Sequence[Function]) -> Any:
-    """A row of an elementwise function of three operands."""
-    return general(kernel, jvp=[push_by(p) for p in partials], vjp=[pull_by(p) for p in partials], **FACTS)
-
-
-def two(kernel: Any, partials: Sequence[Function]) -> Any:
-    """A row of an elementwise function of two operands, whose partials are series."""
-
-    def push(partial: Function) -> Function:
-        return lambda t, x, y, out_dtype: cast_back(guarded(t, t * partial(x, y)), out_dtype)
-
-    def pull(partial: Function) -> Function:
-        return lambda g, x, y, shape: unbroadcast(guarded(g, g * partial(x, y).conjugate()), shape)
-
-    return general(kernel, jvp=[push(p) for p in partials], vjp=[pull(p) for p in partials], **FACTS)
+    return rounded
 
 
 def unknown(name: str, argument: str) -> Any:
@@ -135,8 +129,8 @@ def spread(*xs: Any) -> list[Any]:
     return [np.broadcast_to(x, shape) for x in xs]
 
 
-gammainc = two(sc.gammainc, [lower_by_a, gamma_density])
-gammaincc = two(sc.gammaincc, [lambda x, y: -lower_by_a(x, y), lambda x, y: -gamma_density(x, y)])
+gammainc = series(sc.gammainc, [lower_by_a, gamma_density])
+gammaincc = series(sc.gammaincc, [lambda x, y: -lower_by_a(x, y), lambda x, y: -gamma_density(x, y)])
 
 
 def by_inverse(function: Function, density: Function, sign: float) -> list[Function]:
@@ -149,8 +143,8 @@ def by_inverse(function: Function, density: Function, sign: float) -> list[Funct
     return [by_a, lambda a, p: sign / density(a, function(a, p))]
 
 
-gammaincinv = two(sc.gammaincinv, by_inverse(sc.gammaincinv, gamma_density, 1.0))
-gammainccinv = two(sc.gammainccinv, by_inverse(sc.gammainccinv, gamma_density, -1.0))
+gammaincinv = series(sc.gammaincinv, by_inverse(sc.gammaincinv, gamma_density, 1.0))
+gammainccinv = series(sc.gammainccinv, by_inverse(sc.gammainccinv, gamma_density, -1.0))
 
 
 # ------------------------------------------------------------------ incomplete beta functions
@@ -207,9 +201,9 @@ def minus(partial: Function) -> Function:
 
 
 BETA = [beta_by(True), beta_by(False), beta_density]
-betainc = three(sc.betainc, BETA)
-betaincc = three(sc.betaincc, [minus(p) for p in BETA]) if hasattr(sc, "betaincc") else None
-betaincinv = three(
+betainc = series(sc.betainc, BETA)
+betaincc = series(sc.betaincc, [minus(p) for p in BETA]) if hasattr(sc, "betaincc") else None
+betaincinv = series(
     sc.betaincinv,
     [
         lambda a, b, p: -BETA[0](a, b, sc.betaincinv(a, b, p)) / beta_density(a, b, sc.betaincinv(a, b, p)),
@@ -251,12 +245,12 @@ def t_by_freedom(v: Any, t: Any) -> Any:
     return -0.5 * np.sign(still(t)) * np.where(still(t) == 0, 0, slope)
 
 
-stdtr = two(sc.stdtr, [t_by_freedom, t_density])
+stdtr = series(sc.stdtr, [t_by_freedom, t_density])
 
 
 # ------------------------------------------------------------------ hypergeometric functions
-hyp0f1 = two(sc.hyp0f1, [lambda x, y: unknown("hyp0f1", "v"), lambda x, y: sc.hyp0f1(x + 1, y) / x])
-hyp1f1 = three(
+hyp0f1 = series(sc.hyp0f1, [lambda x, y: unknown("hyp0f1", "v"), lambda x, y: sc.hyp0f1(x + 1, y) / x])
+hyp1f1 = series(
     sc.hyp1f1,
     [
         lambda x, y, z: unknown("hyp1f1", "a"),
