@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dualtape.core.absent import NOTHING, still
-from dualtape.core.calls import fresh, record
+from dualtape.core.calls import call_of_two, fresh, record
 from dualtape.core.cotangents import fitted, unbroadcast
-from dualtape.core.families import elementwise, general, linear
+from dualtape.core.families import elementwise, general, linear, ruled
 from dualtape.core.lookup import TABLE, register
 from dualtape.core.standin import some
 from dualtape.core.table import Edge, Row, publish
@@ -249,22 +249,27 @@ def undefined(y: Any) -> Any:
 
 # The derivative of a function at a point where it has none is a choice (a subgradient), and the choice has no
 # derivative: NaN in every order above the first. ``x`` was chosen where ``y`` is 0. (Rules written out: no zero wins.)
-chosen_row = general(
+chosen_row = Row(
+    "chosen",
     lambda x, y: x + np.zeros_like(y),
-    name="chosen",
-    jvp=[
-        lambda t, out_shape: np.broadcast_to(t, out_shape),
-        lambda t, y, out_shape: np.broadcast_to(t * undefined(y), out_shape),
-    ],
-    vjp=[lambda g, shape: unbroadcast(g, shape), lambda g, y, shape: unbroadcast(g * undefined(y), shape)],
+    ruled(
+        "chosen",
+        [
+            lambda t, out_shape: np.broadcast_to(t, out_shape),
+            lambda t, y, out_shape: np.broadcast_to(t * undefined(y), out_shape),
+        ],
+        [lambda g, shape: unbroadcast(g, shape), lambda g, y, shape: unbroadcast(g * undefined(y), shape)],
+    ),
+    kind="elementwise",
     pattern=patterns.elementwise,
     work=SUM,
 )
+chosen_call = publish(chosen_row, call_of_two(chosen_row))
 
 
 def chosen(x: Any, y: Any) -> Any:
     """x, which was chosen where y is 0: a plain array of plain arrays."""
-    return chosen_row(x, y) if x.__class__ is Tensor or y.__class__ is Tensor else x
+    return chosen_call(x, y) if x.__class__ is Tensor or y.__class__ is Tensor else x
 
 
 def ratio_or_zero(x: Any, y: Any) -> Any:
