@@ -247,11 +247,17 @@ def undefined(y: Any) -> Any:
     return np.where(still(y) == 0, np.nan, 0.0).astype(raw(y).dtype)[()]
 
 
+def first(x: Any, y: Any) -> Any:
+    """x, in the common shape and dtype."""
+    taken: Any = np.where(False, y, x)
+    return taken[()]
+
+
 # The derivative of a function at a point where it has none is a choice (a subgradient), and the choice has no
 # derivative: NaN in every order above the first. ``x`` was chosen where ``y`` is 0. (Rules written out: no zero wins.)
 chosen_row = Row(
     "chosen",
-    lambda x, y: np.where(False, y, x)[()],
+    first,
     ruled(
         "chosen",
         [
