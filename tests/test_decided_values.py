@@ -101,6 +101,37 @@ def test_batched_second_orders_agree() -> None:
     np.testing.assert_allclose(hessians[1], 2 * np.eye(2), atol=1e-12)
 
 
+EDGES: dict[str, tuple[Callable[..., Any], tuple[float, float], Any]] = {
+    # f, the point, its Hessian by hand.
+    "power": (np.power, (0.0, 1.0), [[0.0, -np.inf], [-np.inf, 0.0]]),  # d2/dxdy = log x + 1
+    "square": (np.power, (0.0, 2.0), [[2.0, 0.0], [0.0, 0.0]]),
+    "xlogy": (sc.xlogy, (0.0, 0.0), [[0.0, np.inf], [np.inf, 0.0]]),  # d2/dxdy = 1/y; 0 along x = 0
+    "rel_entr": (sc.rel_entr, (0.0, 0.0), [[np.inf, -np.inf], [-np.inf, 0.0]]),  # d2/dxdy = -1/y; 0 along x = 0
+    "gammainc": (sc.gammainc, (1.0, 0.0), [[0.0, -np.inf], [-np.inf, -1.0]]),  # P = 1 - exp(-x); x^a log x by a
+    "betainc": (lambda a, x: sc.betainc(a, 2.0, x), (1.0, 0.0), [[0.0, -np.inf], [-np.inf, -2.0]]),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_a_limit_that_was_chosen_has_no_derivative_or_the_right_one(name: str) -> None:
+    """Where x log x begins, a first derivative has a limit, and its own derivative is infinite: no finite number."""
+    f, point, hessian = EDGES[name]
+    slopes = dt.grad(lambda w: f(w[0], w[1]))
+    with np.errstate(all="ignore"):
+        for found in (dt.jacfwd(slopes)(A(point)).numpy(), dt.jacrev(slopes)(A(point)).numpy()):
+            assert np.all(np.isnan(found) | np.isclose(found, hessian, rtol=1e-12)), found
+
+
+def test_distribution_of_student_about_its_middle() -> None:
+    """d2F/dv dt is d/dv of the density, at t = 0 too: mpmath, of gamma((v+1)/2) / gamma(v/2) / sqrt(v pi)."""
+    with mpmath.workdps(30):
+        density = lambda v: mpmath.gamma((v + 1) / 2) / mpmath.gamma(v / 2) / mpmath.sqrt(v * mpmath.pi)  # noqa: E731
+        right = float(mpmath.diff(density, 3))
+    slopes = dt.grad(lambda w: sc.stdtr(w[0], w[1]))
+    for jacobian in (dt.jacfwd, dt.jacrev):
+        np.testing.assert_allclose(jacobian(slopes)(A([3.0, 0.0])), [[0.0, right], [right, 0.0]], rtol=1e-12)
+
+
 # ------------------------------------------------------------------ complex arguments
 def test_sign_of_a_complex_number_turns() -> None:
     """d(z/|z|) = i s Im(conj(s) t)/|z|: at 3+4j along 1, s = 0.6+0.8j, Im(conj s) = -0.8: -0.16 i s = 0.128-0.096j."""

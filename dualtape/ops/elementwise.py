@@ -110,7 +110,7 @@ def slope_of_power(x: Any, y: Any) -> Any:
 
 
 def growth_of_power(x: Any, y: Any, out: Any) -> Any:
-    """d/dy x**y = x**y log x; the limit 0 at x = 0 for y > 0."""
+    """d/dy x**y = x**y log x; the limit 0 at x = 0 for y > 0, which has a derivative by x if y > 1."""
     if x.__class__ in (float, int):  # a Python number must not decide the dtype
         if x > 0:
             return out * math.log(x)
@@ -120,9 +120,10 @@ def growth_of_power(x: Any, y: Any, out: Any) -> Any:
         zero = base == 0
     else:
         zero = (base == 0) & (np.real(still(y)) > 0)
-    if some(zero):
-        return out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
-    return out * np.log(x)
+    if not some(zero):
+        return out * np.log(x)
+    growth = out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
+    return chosen(growth, np.where(zero & (np.real(still(y)) <= 1), x, 1)) if x.__class__ is Tensor else growth
 
 
 general_power = elementwise(

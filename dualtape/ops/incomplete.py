@@ -25,6 +25,7 @@ from dualtape.core.table import Columns, Row, publish
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
+from dualtape.ops.elementwise import chosen
 from dualtape.ops.indexing import as_tensor
 
 if TYPE_CHECKING:
@@ -92,6 +93,11 @@ def gamma_density(a: Any, x: Any) -> Any:
     return np.exp(sc.xlogy(a - 1, x) - x - sc.gammaln(a))
 
 
+def at_edge(a: Any, x: Any) -> Any:
+    """0, the derivative by a parameter at x = 0, where x^a log x begins: by x it has a derivative if a > 1."""
+    return chosen(0.0, np.where(still(a) > 1, 1.0, x))
+
+
 def lower_series(a: Any, x: Any) -> Any:
     """d/da of P(a, x) = sum of x^(a+k) exp(-x) / gamma(a+k+1)  (DLMF 8.7.1), from the first term that matters."""
     av, xv = still(a), still(x)
@@ -101,7 +107,7 @@ def lower_series(a: Any, x: Any) -> Any:
     b = (a + first)[..., None] + np.arange(terms)
     t = np.log(np.where(xv > 0, x, 1.0))[..., None]
     each = np.exp(b * t - x[..., None] - sc.gammaln(b + 1))
-    return np.where(xv > 0, np.sum(each * (t - sc.psi(b + 1)), axis=-1), 0.0)
+    return np.where(xv > 0, np.sum(each * (t - sc.psi(b + 1)), axis=-1), at_edge(a, x))
 
 
 def upper_quadrature(a: Any, x: Any) -> Any:
@@ -169,12 +175,12 @@ def beta_series(a: Any, b: Any, x: Any, by_first: bool) -> Any:
         if np.all(last[..., -1] <= 1e-18 * np.max(last, axis=-1, initial=0.0)):
             break
         count *= 2
-    inside = still(x) > 0
+    inside, edge = still(x) > 0, at_edge(a, x)
     x = np.where(inside, x, 0.5)
     each, c = beta_terms(a, b, x, count)
     b, x = b[..., None], x[..., None]
     slope = sc.psi(c + b) + (np.log(x) - sc.psi(c + 1) if by_first else np.log1p(-x) - sc.psi(b))
-    return np.where(inside, np.sum(each * slope, axis=-1), 0.0)
+    return np.where(inside, np.sum(each * slope, axis=-1), edge)
 
 
 def beta_by(by_first: bool) -> Function:
@@ -236,13 +242,18 @@ def t_density(v: Any, t: Any) -> Any:
 
 
 def t_by_freedom(v: Any, t: Any) -> Any:
-    """d/dv of 1 - I_z(v/2, 1/2)/2 for t > 0, z = v / (v + t^2); odd in t."""
-    s = v + t * t
-    z = v / s
-    half = 0.5 * v
-    one = np.asarray(0.5, raw(half).dtype)
-    slope = 0.5 * BETA[0](half, one, z) + beta_density(half, one, z) * (t * t / (s * s))
-    return -0.5 * np.sign(still(t)) * np.where(still(t) == 0, 0, slope)
+    """d/dv of 1 - I_z(v/2, 1/2)/2 for t > 0, z = v / (v + t^2); odd in t, at 0 it grows as t d density(0)/dv."""
+    (v, t), dtype = double(v, t)
+    middle = still(t) == 0
+    u = np.where(middle, 1.0, t)
+    s = v + u * u
+    z, half = v / s, 0.5 * v
+    slope = 0.5 * BETA[0](half, np.float64(0.5), z) + beta_density(half, np.float64(0.5), z) * (u * u / (s * s))
+    slope = -0.5 * np.sign(still(t)) * slope
+    if some(middle):
+        growth = 0.5 * (sc.psi(half + 0.5) - sc.psi(half)) - 0.5 / v
+        slope = np.where(middle, t * growth * t_density(v, 0.0), slope)
+    return slope.astype(dtype)
 
 
 stdtr = series(sc.stdtr, [t_by_freedom, t_density])

@@ -241,17 +241,27 @@ def softplus(x: ArrayLike, /) -> Tensor:
 
 # ------------------------------------------------------------------ x log y and entropies
 def quotient(x: Any, y: Any) -> Any:
-    """x / y, 0 where both are 0."""
+    """x / y, 0 where both are 0: by choice, if x may be another."""
     both = (still(x) == 0) & (still(y) == 0)
-    return x / np.where(both, 1, y) if some(both) else x / y
+    if not some(both):
+        return x / y
+    ratio = x / np.where(both, 1, y)
+    return chosen(ratio, np.where(both, x, 1)) if x.__class__ is Tensor else ratio
+
+
+def log_quotient(x: Any, y: Any) -> Any:
+    """log(x / y), -inf by choice where both are 0."""
+    found = np.log(quotient(x, y))
+    both = (still(x) == 0) & (still(y) == 0)
+    return chosen(found, np.where(both, y, 1)) if y.__class__ is Tensor and some(both) else found
 
 
 # A Python number beside single precision gives double here, as in SciPy: reading x as well has its cotangent cast back.
 xlogy = smooth(sc.xlogy, lambda x, y: log(y), lambda x, y: quotient(x, y), singular=True)
 xlog1py = smooth(sc.xlog1py, lambda x, y: log_of_next(y), lambda x, y: quotient(x, 1 + y), singular=True)
 entr = smooth(sc.entr, lambda x: -np.log(x) - 1, singular=True)
-rel_entr = smooth(sc.rel_entr, lambda x, y: np.log(quotient(x, y)) + 1, lambda x, y: -quotient(x, y), singular=True)
-kl_div = smooth(sc.kl_div, lambda x, y: np.log(quotient(x, y)), lambda x, y: 1 - quotient(x, y), singular=True)
+rel_entr = smooth(sc.rel_entr, lambda x, y: log_quotient(x, y) + 1, lambda x, y: -quotient(x, y), singular=True)
+kl_div = smooth(sc.kl_div, lambda x, y: log_quotient(x, y), lambda x, y: 1 - quotient(x, y), singular=True)
 
 
 # ------------------------------------------------------------------ gamma functions
