@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from sys import exception
 from typing import Any
 
 from dualtape.core.remedies import remark
@@ -105,7 +106,8 @@ def leave(recorder: Recorder) -> None:
 
     By identity and not by ``ContextVar.reset``: a reset would bring back recorders that were closed in between.
     """
-    remark()
+    if (error := exception()) is not None:
+        remark(error)
     recorder.live = False
     recorder.entries = CLOSED
     recorder.reads = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 
 # NumPy's words where it meets objects: a function without a loop for them, a cast, a method that a number lacks.
 OBJECTS = re.compile(
@@ -17,9 +16,8 @@ REMEDY = (
 )
 
 
-def remark() -> None:
-    """A block where Tensors are followed is left: by an error, if it is NumPy's about objects, then with the remedy."""
-    error = sys.exception()
+def remark(error: BaseException) -> None:
+    """Note the remedy on an error that leaves a block where Tensors are followed, if it is NumPy's about objects."""
     if not isinstance(error, (TypeError, ValueError, AttributeError)) or not OBJECTS.search(str(error)):
         return
     place = error.__traceback__
