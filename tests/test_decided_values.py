@@ -330,7 +330,7 @@ def test_a_result_is_broadcast_into_out() -> None:
     np.testing.assert_array_equal(dt.grad(f)(np.ones(2)), [6.0, 6.0])
 
 
-@pytest.mark.parametrize("f", [np.dot, np.inner, lambda x, y: x.dot(y)])
+@pytest.mark.parametrize("f", [np.dot, np.inner, lambda x, y: x.dot(y), lambda x, y: np.einsum("i,->i", x, y)])
 def test_a_number_decides_the_dtype_of_a_dot_product_as_in_numpy(f: Callable[..., Any]) -> None:
     x = np.ones(2, np.float32)
     for y in (2.0, 2, np.float32(2), 2j):

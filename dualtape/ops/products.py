@@ -224,7 +224,7 @@ def einsum(
         spelled = ",".join(spell(ks) for ks in listed[1::2])
         right = f"->{spell(listed[-1])}" if len(listed) % 2 else ""
         return einsum(spelled + right, *listed[: 2 * len(listed[1::2]) : 2])
-    items = [operand(a) for a in operands]
+    items = [as_array(operand(a)) for a in operands]
     terms, target = parse(subscripts, items)
     sizes: dict[str, int] = {}
     for k, (term, x) in enumerate(zip(terms, items, strict=True)):
