@@ -97,6 +97,7 @@ def of_order(name: str) -> Any:
 
 
 CASES: list[AnyCase] = [
+    case("complex_ive", lambda z: sc.ive(1.5, z), A([0.7 + 0.4j, -1.1 + 2j]), order=1),
     *(case(name, getattr(sc, name), between(*ends)) for name, ends in ONE.items()),
     *(case(name, getattr(sc, name), between(*ends), between(*ends)) for name, ends in TWO.items()),
     *(case(name, of_order(name), between(0.5, 3.0), label="orders") for name in ("jv", "yv", "iv", "ive", "kv", "kve")),

@@ -138,6 +138,7 @@ LOOSE = {
     "imag-real operand": "the imaginary part of real numbers is zero",
     "eig": "the imaginary part of real eigenvalues is zero",
     "logsumexp-large": "a difference of 1000 underflows",
+    "chosen": "of its second operand it tells only where there is no derivative, and that by NaN",
 }
 
 

@@ -50,12 +50,11 @@ def elementwise(
     row = elementwise_row(
         name or kernel.__name__, kernel, partials, singular, chooses, nonlinear=nonlinear, **columns
     )
-    if len(partials) == 1:
-        call = call_of_one(row, alike=not changes_dtype)
-    else:
-        # Under Python's operators and NumPy's ufuncs a number changes neither shape nor dtype; SciPy's may promote.
-        ours = not isinstance(kernel, np.ufunc) or getattr(np, kernel.__name__, None) is kernel
-        call = call_of_two(row, alike=ours)
+    # A number beside a Tensor changes neither shape nor dtype under Python's operators and NumPy's ufuncs; SciPy's may
+    # promote, and so they do half precision.
+    ours = not isinstance(kernel, np.ufunc) or getattr(np, kernel.__name__, None) is kernel
+    alike = ours and not changes_dtype
+    call = call_of_one(row, alike=alike) if len(partials) == 1 else call_of_two(row, alike=alike)
     return publish(row, call, functions, doc)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from sys import exception
 from typing import Any
 
+from dualtape.core.remedies import remark
 from dualtape.memory.reserve import GROWN, trim
 
 # What a closed recorder keeps as its entries: nothing is ever found in it, so nothing is ever recorded.
@@ -106,6 +108,8 @@ def leave(recorder: Recorder) -> None:
 
     By identity and not by ``ContextVar.reset``: a reset would bring back recorders that were closed in between.
     """
+    if (error := exception()) is not None:
+        remark(error)
     recorder.live = False
     recorder.entries = CLOSED
     recorder.reads = None

@@ -149,15 +149,21 @@ class Operand:
         followed = recorders.STACK.get() and x.dtype.kind in "fc" and recorders.is_tracked(x._node)
         if not x.shape and (standin or followed):
             # np.array([t1, t2]) asks each of its items for an array and would take the numbers alone. A 0-d object
-            # array holding the Tensor itself keeps the derivative; operations stack such arrays again.
+            # array holding the Tensor itself keeps the derivative; operations stack such arrays again. Not so of
+            # complex numbers: NumPy answers for .real, .imag and the order of objects without asking them.
             # (A function of scipy.special would go on with a ufunc that has no loop for objects.)
             asking = sys._getframe(1).f_globals.get("__name__", "")
-            if (dtype is None or np.dtype(dtype) == object) and not asking.startswith("scipy.special"):
+            if (dtype is None or dtype_of(dtype) is OBJECT) and not asking.startswith("scipy.special"):
+                if x.dtype.kind == "c":
+                    raise TypeError(
+                        "an array of objects that are complex Tensors would lose their values in .real, .imag, norms "
+                        "and more of NumPy's, which do not ask them: join them with np.stack or dualtape.asarray"
+                    )
                 held = np.empty((), object)
                 held[()] = x
                 return held
         value = np.asarray(self._leave("conversion to an array"))
-        if dtype is not None and np.dtype(dtype) != value.dtype:
+        if dtype is not None and dtype_of(dtype) != value.dtype:
             return value.astype(dtype)
         return value.copy() if copy else np.asarray(read_only(value))
 
@@ -482,6 +488,11 @@ def has_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(has_tensor(v) for v in value)
     return isinstance(value, Operand)
+
+
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """A dtype as NumPy's functions read it: ``np.dtype`` itself takes the classes in ``np.dtypes`` for object."""
+    return np.empty(0, dtype).dtype  # type: ignore[no-any-return]
 
 
 OBJECT = np.dtype(object)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, tensor
+from dualtape.core.tensor import Operand, Tensor, dtype_of, has_tensor, operand, tensor
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Tensor:
@@ -31,7 +31,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
     """
     if isinstance(value, Operand) or (isinstance(value, (list, tuple, np.ndarray)) and has_tensor(value)):
         x = operand(value)
-        if dtype is not None and x.dtype != np.dtype(dtype):
+        if dtype is not None and x.dtype != dtype_of(dtype):
             x = x.astype(dtype)
         elif isinstance(value, Operand):
             x = np.copy(x)

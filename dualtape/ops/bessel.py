@@ -8,15 +8,23 @@ differentiated, in functions that have rows, so that every order of derivative e
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special as sc
 
 from dualtape.core.absent import still
-from dualtape.core.families import elementwise
-from dualtape.core.tensor import raw
+from dualtape.core.cotangents import unbroadcast
+from dualtape.core.families import elementwise, general
+from dualtape.core.lookup import register
+from dualtape.core.tensor import operand, raw
+from dualtape.facts import patterns
 from dualtape.facts.costs import elementwise as cost
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from dualtape.core.tensor import Tensor
 
 LEGENDRE = np.polynomial.legendre.leggauss(64)
 
@@ -142,6 +150,11 @@ def refused(name: str) -> Any:
     return partial
 
 
+def slope_of_ive(v: Any, x: Any) -> Any:
+    """I_v'(x) exp(-|Re x|): of a complex x all but the factor, which is no analytic function of it."""
+    return 0.5 * (sc.ive(v - 1, x) + sc.ive(v + 1, x))
+
+
 # ------------------------------------------------------------------ rows
 j0 = bessel(sc.j0, lambda x: -sc.j1(x))
 j1 = bessel(sc.j1, lambda x: 0.5 * (sc.j0(x) - sc.jv(2.0, x)))
@@ -172,11 +185,40 @@ hankel2 = ordered(
 )
 iv = ordered(sc.iv, lambda x, y: by_order(x, y, True), lambda x, y: 0.5 * (sc.iv(x - 1, y) + sc.iv(x + 1, y)))
 kv = ordered(sc.kv, lambda x, y: k_by_order(x, y), lambda x, y: -0.5 * (sc.kv(x - 1, y) + sc.kv(x + 1, y)))
-ive = ordered(
-    sc.ive,
+real_ive = elementwise(
+    lambda x, y: sc.ive(x, y),
     lambda x, y: by_order(x, y, True, True),
-    lambda x, y, out: 0.5 * (sc.ive(x - 1, y) + sc.ive(x + 1, y)) - sign(y) * out,
+    lambda x, y, out: slope_of_ive(x, y) - sign(y) * out,
+    name="ive",
+    work=cost(2, nonlinear=2),
+    singular=True,
+    changes_dtype=True,
 )
+complex_ive = general(
+    lambda x, y: sc.ive(x, y),
+    name="complex_ive",
+    jvp=[
+        lambda t, x, y: t * by_order(x, y, True, True),
+        lambda t, x, y, out: t * slope_of_ive(x, y) - sign(np.real(y)) * out * np.real(t),
+    ],
+    vjp=[
+        lambda g, x, y: g * by_order(x, y, True, True),
+        lambda g, x, y, out, shape: unbroadcast(
+            g * slope_of_ive(x, y).conjugate() - sign(np.real(y)) * np.real(g * out.conjugate()), shape
+        ),
+    ],
+    pattern=patterns.elementwise,
+    work=cost(2, nonlinear=2),
+)
+
+
+def ive(v: ArrayLike, z: ArrayLike) -> Tensor:
+    """I_v(z) exp(-|Re z|), which is no analytic function of a complex z; SciPy's ``ive``."""
+    v, z = operand(v), operand(z)
+    return (complex_ive if np.iscomplexobj(raw(z)) else real_ive)(v, z)
+
+
+register(ive, sc.ive)
 kve = ordered(
     sc.kve, lambda x, y: ke_by_order(x, y), lambda x, y, out: out - 0.5 * (sc.kve(x - 1, y) + sc.kve(x + 1, y))
 )

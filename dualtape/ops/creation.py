@@ -11,7 +11,7 @@ import numpy as np
 
 from dualtape.core.calls import fresh
 from dualtape.core.lookup import register
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, dtype_of, operand, raw
 from dualtape.modes.constant import constant
 from dualtape.modes.variable import Variable
 
@@ -103,7 +103,7 @@ def asarray(
     Returns:
         A Tensor.
     """
-    if isinstance(value, Tensor) and not copy and (dtype is None or value.dtype == np.dtype(dtype)):
+    if isinstance(value, Tensor) and not copy and (dtype is None or value.dtype == dtype_of(dtype)):
         return value
     return constant(value, dtype)
 
@@ -137,12 +137,12 @@ def convert_to_tensor(
     else:
         x = constant(value, dtype)
         if dtype is None and dtype_hint is not None and not isinstance(value, (np.ndarray, np.generic)):
-            hinted = np.dtype(dtype_hint)
+            hinted = dtype_of(dtype_hint)
             if x.dtype.kind == hinted.kind or np.can_cast(x.dtype, hinted, "safe") or x.dtype.kind in "iu":
                 x = x.astype(hinted) if np.array_equal(x._value().astype(hinted), x._value()) else x
-    if dtype is not None and x.dtype != np.dtype(dtype):
+    if dtype is not None and x.dtype != dtype_of(dtype):
         raise ValueError(
-            f"convert_to_tensor: dtype {np.dtype(dtype)} for a {type(value).__name__} of dtype {x.dtype}; "
+            f"convert_to_tensor: dtype {dtype_of(dtype)} for a {type(value).__name__} of dtype {x.dtype}; "
             "dualtape.cast converts"
         )
     return x

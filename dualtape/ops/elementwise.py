@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from dualtape.core.absent import NOTHING, still
-from dualtape.core.calls import fresh, record
-from dualtape.core.cotangents import fitted
-from dualtape.core.families import elementwise, general, linear
+from dualtape.core.calls import call_of_two, fresh, record
+from dualtape.core.cotangents import fitted, unbroadcast
+from dualtape.core.families import elementwise, general, linear, ruled
 from dualtape.core.lookup import TABLE, register
 from dualtape.core.standin import some
 from dualtape.core.table import Edge, Row, publish
@@ -112,7 +112,7 @@ def slope_of_power(x: Any, y: Any) -> Any:
 
 
 def growth_of_power(x: Any, y: Any, out: Any) -> Any:
-    """d/dy x**y = x**y log x; the limit 0 at x = 0 for y > 0."""
+    """d/dy x**y = x**y log x; the limit 0 at x = 0 for y > 0, which has a derivative by x if y > 1."""
     if x.__class__ in (float, int):  # a Python number must not decide the dtype
         if x > 0:
             return out * math.log(x)
@@ -122,9 +122,10 @@ def growth_of_power(x: Any, y: Any, out: Any) -> Any:
         zero = base == 0
     else:
         zero = (base == 0) & (np.real(still(y)) > 0)
-    if some(zero):
-        return out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
-    return out * np.log(x)
+    if not some(zero):
+        return out * np.log(x)
+    growth = out * np.log(np.where(zero, np.ones((), raw(out).dtype), x))
+    return chosen(growth, np.where(zero & (np.real(still(y)) <= 1), x, 1)) if x.__class__ is Tensor else growth
 
 
 general_power = elementwise(
@@ -167,22 +168,35 @@ log10 = elementwise(np.log10, lambda x: 1 / (x * LN10), singular=True)
 log1p = elementwise(np.log1p, lambda x: 1 / (1 + x), singular=True)
 sqrt = elementwise(np.sqrt, lambda out: 0.5 / out, singular=True)
 cbrt = elementwise(np.cbrt, lambda out: 1 / (3 * (out * out)), singular=True)
+
+
+def share(exp: Any, x: Any, out: Any, full: Any) -> Any:
+    """exp(x - out), the share of x in exp(out): 0 where that is nothing, ``full`` where x is as infinite as out is."""
+    value, total = still(x), still(out)
+    infinite = np.isinf(total)
+    if not some(infinite):
+        return exp(x - out)
+    whole = np.where((value == total) & (np.real(total) > 0), full, 0.0).astype(raw(out).real.dtype)
+    return np.where(infinite, whole, exp(np.where(infinite, 0.0, x) - np.where(infinite, 0.0, out)))
+
+
+def share_of_two(exp: Any, x: Any, y: Any, out: Any) -> Any:
+    """The share of x where exp(x) + exp(y) is exp(out)."""
+    return share(exp, x, out, np.where(still(x) == still(y), 0.5, 1.0))
+
+
 logaddexp = elementwise(
-    np.logaddexp, lambda x, out: share(x, out), lambda y, out: share(y, out), work=cost(2, adds=3, nonlinear=2)
+    np.logaddexp,
+    lambda x, y, out: share_of_two(np.exp, x, y, out),
+    lambda x, y, out: share_of_two(np.exp, y, x, out),
+    work=cost(2, adds=3, nonlinear=2),
 )
 logaddexp2 = elementwise(
     np.logaddexp2,
-    lambda x, out: np.exp2(np.where(still(x) == still(out), 0.0 * x, x - out)),
-    lambda y, out: np.exp2(np.where(still(y) == still(out), 0.0 * y, y - out)),
+    lambda x, y, out: share_of_two(np.exp2, x, y, out),
+    lambda x, y, out: share_of_two(np.exp2, y, x, out),
     work=cost(2, adds=3, nonlinear=2),
 )
-
-
-def share(x: Any, out: Any) -> Any:
-    """exp(x - out), which is 1 where both are the same infinity."""
-    value = still(x)
-    same = np.isinf(value) & (value == still(out))
-    return np.where(same, 1.0, np.exp(np.where(same, 0.0, x - out))) if some(same) else np.exp(x - out)
 
 
 # ------------------------------------------------------------------ trigonometric and hyperbolic
@@ -231,11 +245,51 @@ def sinc_series(x: Any) -> Any:
 sinc = elementwise(np.sinc, sinc_slope, work=DOUBLE)
 
 
+def undefined(y: Any) -> Any:
+    """NaN where y is 0, else 0."""
+    return np.where(still(y) == 0, np.nan, 0.0).astype(raw(y).dtype)[()]
+
+
+def first(x: Any, y: Any) -> Any:
+    """x, in the common shape and dtype."""
+    taken: Any = np.where(False, y, x)
+    return taken[()]
+
+
+# The derivative of a function at a point where it has none is a choice (a subgradient), and the choice has no
+# derivative: NaN in every order above the first. ``x`` was chosen where ``y`` is 0. (Rules written out: no zero wins.)
+chosen_row = Row(
+    "chosen",
+    first,
+    ruled(
+        "chosen",
+        [
+            lambda t, out_shape: np.broadcast_to(t, out_shape),
+            lambda t, y, out_shape: np.broadcast_to(t * undefined(y), out_shape),
+        ],
+        [lambda g, shape: unbroadcast(g, shape), lambda g, y, shape: unbroadcast(g * undefined(y), shape)],
+    ),
+    kind="elementwise",
+    pattern=patterns.elementwise,
+    work=SUM,
+)
+chosen_call = publish(chosen_row, call_of_two(chosen_row))
+
+
+def chosen(x: Any, y: Any) -> Any:
+    """x, which was chosen where y is 0: a plain array of plain arrays."""
+    return chosen_call(x, y) if x.__class__ is Tensor or y.__class__ is Tensor else x
+
+
+def ratio_or_zero(x: Any, y: Any) -> Any:
+    """x / y, and 0 by choice where the real y is 0: the minimum-norm subgradient of a norm, if y is the norm."""
+    zero = still(y) == 0
+    return chosen(np.where(zero, 0.0, x) / np.where(zero, 1.0, y), y) if some(zero) else x / y
+
+
 def over_square(a: Any, x: Any, y: Any) -> Any:
     """a / (x^2 + y^2), which is 0 at the origin."""
-    r = x * x + y * y
-    zero = still(r) == 0
-    return np.where(zero, 0.0, a) / np.where(zero, 1.0, r) if some(zero) else a / r
+    return ratio_or_zero(a, x * x + y * y)
 
 
 atan2 = elementwise(
@@ -247,39 +301,57 @@ atan2 = elementwise(
 )
 
 
-def direction(x: Any, out: Any) -> Any:
-    """x / out, which is 0 where out is 0: the minimum-norm subgradient of a norm."""
-    zero = still(out) == 0
-    return np.where(zero, 0.0, x) / np.where(zero, 1.0, out) if some(zero) else x / out
-
-
 hypot = elementwise(
     np.hypot,
-    lambda x, out: direction(x, out),
-    lambda y, out: direction(y, out),
+    lambda x, out: ratio_or_zero(x, out),
+    lambda y, out: ratio_or_zero(y, out),
     work=cost(2, adds=1, mults=2, nonlinear=1, partial=Work(mults=1)),
 )
 
 
 # ------------------------------------------------------------------ magnitudes and choices
-def unit(x: Any) -> Any:
-    """x / |x|, 0 at 0: the direction in which |x| grows fastest."""
-    if raw(x).dtype.kind != "c":
-        return np.sign(x)
-    return direction(x, np.abs(x))
+def turn(t: Any, x: Any, out: Any) -> Any:
+    """The derivative of z / |z| along t, which is at right angles to it: i s Im(conj(s) t) / |z|; none at 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return out * (1j * np.imag(np.conj(out) * t)) / np.where(still(x) == 0, np.nan, np.abs(x))
 
+
+sign_row = elementwise(lambda x: np.sign(x), 0, name="sign", work=cost(1, adds=1))
+complex_sign = general(
+    lambda x: np.sign(x),
+    name="complex_sign",
+    jvp=lambda t, x, out: turn(t, x, out),
+    vjp=lambda g, x, out: turn(g, x, out),
+    pattern=patterns.elementwise,
+    work=DOUBLE,
+)
+
+
+def sign(x: ArrayLike) -> Tensor:
+    """x / |x|, element by element, 0 at 0; NumPy's ``sign``.
+
+    Args:
+        x: an array.
+
+    Returns:
+        A Tensor. The derivative of real numbers is 0; of complex ones it is that along the circle, NaN at 0.
+    """
+    x = operand(x)
+    return (complex_sign if np.iscomplexobj(raw(x)) else sign_row)(x)
+
+
+register(sign, np.sign)
 
 # A real function of complex numbers has no complex partial: |x + t| = |x| + Re(conj(x/|x|) t) to first order.
 abs = general(
     np.absolute,
-    jvp=lambda t, x: np.real(np.conj(unit(x)) * t) if raw(x).dtype.kind == "c" else np.sign(x) * t,
-    vjp=lambda g, x: g * unit(x),
+    jvp=lambda t, x: np.real(np.conj(np.sign(x)) * t) if raw(x).dtype.kind == "c" else np.sign(x) * t,
+    vjp=lambda g, x: g * np.sign(x),
     functions=["abs"],
     pattern=patterns.elementwise,
     work=cost(1, adds=1, factor=1, partial=Work()),
 )
 fabs = elementwise(np.fabs, lambda x: np.sign(x), work=cost(1, adds=1, factor=1, partial=Work()))
-sign = elementwise(np.sign, 0, work=cost(1, adds=1))
 
 
 def same_sign(x: Any, y: Any) -> Any:
@@ -352,10 +424,9 @@ imag = linear(
     pattern=patterns.elementwise,
 )
 conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"], pattern=patterns.elementwise)
-angle = general(
+angle_row = general(
     lambda x: np.angle(x),
     name="angle",
-    functions=[np.angle],
     pattern=patterns.elementwise,
     jvp=lambda t, x: (
         np.imag(t * over_square(np.conj(x), np.real(x), np.imag(x))) if raw(x).dtype.kind == "c" else 0 * t
@@ -363,6 +434,22 @@ angle = general(
     vjp=lambda g, x: g * 1j * over_square(x, np.real(x), np.imag(x)) if raw(x).dtype.kind == "c" else 0 * g,
     work=DOUBLE,
 )
+
+
+def angle(z: ArrayLike, deg: bool = False) -> Tensor:
+    """The argument of complex numbers, element by element; NumPy's ``angle``.
+
+    Args:
+        z: an array.
+        deg: whether in degrees.
+
+    Returns:
+        A Tensor of real numbers; at 0 its derivative is 0 by choice.
+    """
+    return angle_row(z) * (180 / math.pi) if deg else angle_row(z)
+
+
+register(angle, np.angle)
 
 
 # ------------------------------------------------------------------ selection

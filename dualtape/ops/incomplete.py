@@ -14,15 +14,18 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core.absent import still
-from dualtape.core.cotangents import guarded, unbroadcast
+from dualtape.core.calls import call_of_many
+from dualtape.core.cotangents import cast_back, unbroadcast
+from dualtape.core.edges import Partial
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.recorders import has_derivative
 from dualtape.core.standin import every, some
-from dualtape.core.table import Columns
+from dualtape.core.table import Columns, Row, publish
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
+from dualtape.ops.elementwise import chosen
 from dualtape.ops.indexing import as_tensor
 
 if TYPE_CHECKING:
@@ -35,39 +38,26 @@ FACTS: Columns = {
 }
 
 Function = Callable[..., Any]
+SINGLE = (np.float32, np.complex64)
 
 
-def push_by(partial: Function) -> Function:
-    return lambda t, x, y, z: guarded(t, t * partial(x, y, z))
+def series(kernel: Any, partials: Sequence[Function]) -> Any:
+    """A row of an elementwise function of two or three operands, whose partials are series."""
+    name = kernel.__name__
+    edges = [Partial(in_precision(p), tuple(range(len(partials))), True, False) for p in partials]
+    row = Row(name, kernel, edges, kind="elementwise", **FACTS)
+    return publish(row, call_of_many(row))
 
 
-def pull_by(partial: Function) -> Function:
-    def rule(g: Any, x: Any, y: Any, z: Any, shape: Any) -> Any:
-        d = partial(x, y, z)
-        return unbroadcast(guarded(g, g * d), shape)
+def in_precision(partial: Function) -> Function:
+    """A partial in the precision of its operands, where a Python number among them made it double."""
 
-    return rule
+    def rounded(*xs: Any) -> Any:
+        d = partial(*xs)
+        dtype = np.result_type(*map(raw, xs))
+        return d.astype(dtype) if dtype in SINGLE and d.dtype.kind == dtype.kind else d
 
-
-def three(kernel: Any, partials: Sequence[Function]) -> Any:
-    """A row of an elementwise function of three operands."""
-    return general(kernel, jvp=[push_by(p) for p in partials], vjp=[pull_by(p) for p in partials], **FACTS)
-
-
-def two(kernel: Any, partials: Sequence[Function]) -> Any:
-    """A row of an elementwise function of two operands, whose partials are series."""
-
-    def push(partial: Function) -> Function:
-        return lambda t, x, y: guarded(t, t * partial(x, y))
-
-    def pull(partial: Function) -> Function:
-        def rule(g: Any, x: Any, y: Any, shape: Any) -> Any:
-            d = partial(x, y)
-            return unbroadcast(guarded(g, g * d), shape)
-
-        return rule
-
-    return general(kernel, jvp=[push(p) for p in partials], vjp=[pull(p) for p in partials], **FACTS)
+    return rounded
 
 
 def unknown(name: str, argument: str) -> Any:
@@ -103,6 +93,11 @@ def gamma_density(a: Any, x: Any) -> Any:
     return np.exp(sc.xlogy(a - 1, x) - x - sc.gammaln(a))
 
 
+def at_edge(a: Any, x: Any) -> Any:
+    """0, the derivative by a parameter at x = 0, where x^a log x begins: by x it has a derivative if a > 1."""
+    return chosen(0.0, np.where(still(a) > 1, 1.0, x))
+
+
 def lower_series(a: Any, x: Any) -> Any:
     """d/da of P(a, x) = sum of x^(a+k) exp(-x) / gamma(a+k+1)  (DLMF 8.7.1), from the first term that matters."""
     av, xv = still(a), still(x)
@@ -112,7 +107,7 @@ def lower_series(a: Any, x: Any) -> Any:
     b = (a + first)[..., None] + np.arange(terms)
     t = np.log(np.where(xv > 0, x, 1.0))[..., None]
     each = np.exp(b * t - x[..., None] - sc.gammaln(b + 1))
-    return np.where(xv > 0, np.sum(each * (t - sc.psi(b + 1)), axis=-1), 0.0)
+    return np.where(xv > 0, np.sum(each * (t - sc.psi(b + 1)), axis=-1), at_edge(a, x))
 
 
 def upper_quadrature(a: Any, x: Any) -> Any:
@@ -140,8 +135,8 @@ def spread(*xs: Any) -> list[Any]:
     return [np.broadcast_to(x, shape) for x in xs]
 
 
-gammainc = two(sc.gammainc, [lower_by_a, gamma_density])
-gammaincc = two(sc.gammaincc, [lambda x, y: -lower_by_a(x, y), lambda x, y: -gamma_density(x, y)])
+gammainc = series(sc.gammainc, [lower_by_a, gamma_density])
+gammaincc = series(sc.gammaincc, [lambda x, y: -lower_by_a(x, y), lambda x, y: -gamma_density(x, y)])
 
 
 def by_inverse(function: Function, density: Function, sign: float) -> list[Function]:
@@ -154,8 +149,8 @@ def by_inverse(function: Function, density: Function, sign: float) -> list[Funct
     return [by_a, lambda a, p: sign / density(a, function(a, p))]
 
 
-gammaincinv = two(sc.gammaincinv, by_inverse(sc.gammaincinv, gamma_density, 1.0))
-gammainccinv = two(sc.gammainccinv, by_inverse(sc.gammainccinv, gamma_density, -1.0))
+gammaincinv = series(sc.gammaincinv, by_inverse(sc.gammaincinv, gamma_density, 1.0))
+gammainccinv = series(sc.gammainccinv, by_inverse(sc.gammainccinv, gamma_density, -1.0))
 
 
 # ------------------------------------------------------------------ incomplete beta functions
@@ -180,12 +175,12 @@ def beta_series(a: Any, b: Any, x: Any, by_first: bool) -> Any:
         if np.all(last[..., -1] <= 1e-18 * np.max(last, axis=-1, initial=0.0)):
             break
         count *= 2
-    inside = still(x) > 0
+    inside, edge = still(x) > 0, at_edge(a, x)
     x = np.where(inside, x, 0.5)
     each, c = beta_terms(a, b, x, count)
     b, x = b[..., None], x[..., None]
     slope = sc.psi(c + b) + (np.log(x) - sc.psi(c + 1) if by_first else np.log1p(-x) - sc.psi(b))
-    return np.where(inside, np.sum(each * slope, axis=-1), 0.0)
+    return np.where(inside, np.sum(each * slope, axis=-1), edge)
 
 
 def beta_by(by_first: bool) -> Function:
@@ -212,9 +207,9 @@ def minus(partial: Function) -> Function:
 
 
 BETA = [beta_by(True), beta_by(False), beta_density]
-betainc = three(sc.betainc, BETA)
-betaincc = three(sc.betaincc, [minus(p) for p in BETA]) if hasattr(sc, "betaincc") else None
-betaincinv = three(
+betainc = series(sc.betainc, BETA)
+betaincc = series(sc.betaincc, [minus(p) for p in BETA]) if hasattr(sc, "betaincc") else None
+betaincinv = series(
     sc.betaincinv,
     [
         lambda a, b, p: -BETA[0](a, b, sc.betaincinv(a, b, p)) / beta_density(a, b, sc.betaincinv(a, b, p)),
@@ -225,16 +220,20 @@ betaincinv = three(
 
 
 # ------------------------------------------------------------------ distribution functions made of them
+def single(x: Any) -> Any:
+    """An operand in the precision that SciPy's functions have for it: at least single."""
+    x = operand(x)
+    return np.astype(x, np.float32) if hasattr(x, "dtype") and x.dtype == np.float16 else x
+
+
 def chdtr(v: ArrayLike, x: ArrayLike) -> Tensor:
     """The distribution function of chi squared with v degrees of freedom; SciPy's ``chdtr``."""
-    halves: list[Any] = [as_tensor(operand(v)), as_tensor(operand(x))]
-    return gammainc(*(0.5 * h for h in halves))
+    return gammainc(*[0.5 * single(u) for u in (v, x)])
 
 
 def chdtrc(v: ArrayLike, x: ArrayLike) -> Tensor:
     """One minus the distribution function of chi squared; SciPy's ``chdtrc``."""
-    halves: list[Any] = [as_tensor(operand(v)), as_tensor(operand(x))]
-    return gammaincc(*(0.5 * h for h in halves))
+    return gammaincc(*[0.5 * single(u) for u in (v, x)])
 
 
 def t_density(v: Any, t: Any) -> Any:
@@ -243,21 +242,26 @@ def t_density(v: Any, t: Any) -> Any:
 
 
 def t_by_freedom(v: Any, t: Any) -> Any:
-    """d/dv of 1 - I_z(v/2, 1/2)/2 for t > 0, z = v / (v + t^2); odd in t."""
-    s = v + t * t
-    z = v / s
-    half = 0.5 * v
-    one = np.asarray(0.5, raw(half).dtype)
-    slope = 0.5 * BETA[0](half, one, z) + beta_density(half, one, z) * (t * t / (s * s))
-    return -0.5 * np.sign(still(t)) * np.where(still(t) == 0, 0, slope)
+    """d/dv of 1 - I_z(v/2, 1/2)/2 for t > 0, z = v / (v + t^2); odd in t, at 0 it grows as t d density(0)/dv."""
+    (v, t), dtype = double(v, t)
+    middle = still(t) == 0
+    u = np.where(middle, 1.0, t)
+    s = v + u * u
+    z, half = v / s, 0.5 * v
+    slope = 0.5 * BETA[0](half, np.float64(0.5), z) + beta_density(half, np.float64(0.5), z) * (u * u / (s * s))
+    slope = -0.5 * np.sign(still(t)) * slope
+    if some(middle):
+        growth = 0.5 * (sc.psi(half + 0.5) - sc.psi(half)) - 0.5 / v
+        slope = np.where(middle, t * growth * t_density(v, 0.0), slope)
+    return slope.astype(dtype)
 
 
-stdtr = two(sc.stdtr, [t_by_freedom, t_density])
+stdtr = series(sc.stdtr, [t_by_freedom, t_density])
 
 
 # ------------------------------------------------------------------ hypergeometric functions
-hyp0f1 = two(sc.hyp0f1, [lambda x, y: unknown("hyp0f1", "v"), lambda x, y: sc.hyp0f1(x + 1, y) / x])
-hyp1f1 = three(
+hyp0f1 = series(sc.hyp0f1, [lambda x, y: unknown("hyp0f1", "v"), lambda x, y: sc.hyp0f1(x + 1, y) / x])
+hyp1f1 = series(
     sc.hyp1f1,
     [
         lambda x, y, z: unknown("hyp1f1", "a"),
@@ -309,7 +313,12 @@ def elliptic(kernel: Any, a: float, factor: float) -> Any:
     def slope(m: Any) -> Any:
         return factor * gauss(a, 1.5, 2.0, m).astype(raw(m).dtype)
 
-    return general(kernel, jvp=lambda t, x: t * slope(x), vjp=lambda g, x: g * slope(x), **FACTS)
+    return general(
+        kernel,
+        jvp=lambda t, x, out_dtype: cast_back(t * slope(x), out_dtype),
+        vjp=lambda g, x: g * slope(x),
+        **FACTS,
+    )
 
 
 ellipk = elliptic(sc.ellipk, 1.5, math.pi / 8)
@@ -320,8 +329,8 @@ ellipe = elliptic(sc.ellipe, 0.5, -math.pi / 8)
 def system(kernel: Any, outputs: int, slopes: Callable[[Any, Any], tuple[Any, ...]]) -> Any:
     """A row of a function of one argument with several results."""
 
-    def push(t: Any, x: Any, out: Any) -> Any:
-        return tuple([t * d for d in slopes(x, out)])
+    def push(t: Any, x: Any, out: Any, out_dtype: Any) -> Any:
+        return tuple([cast_back(t * d, out_dtype) for d in slopes(x, out)])
 
     def pull(g: Any, x: Any, out: Any) -> Any:
         total: Any = 0.0

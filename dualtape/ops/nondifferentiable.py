@@ -12,7 +12,7 @@ import numpy as np
 from dualtape.core.families import nondifferentiable as absent
 from dualtape.core.lookup import register
 from dualtape.core.tensor import SCALARS, Operand, raw
-from dualtape.ops.elementwise import where
+from dualtape.ops.elementwise import remainder, where
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -36,6 +36,14 @@ rint = absent(np.rint)
 round = absent(np.round, name="round", functions=[np.around])
 fix = absent(np.fix, name="fix", functions=[np.fix])
 floor_divide = absent(np.floor_divide)
+
+
+def divided_with_rest(x: ArrayLike, y: ArrayLike) -> tuple[Tensor, Tensor]:
+    """The whole quotient (no derivative) and the remainder; NumPy's and Python's ``divmod``."""
+    return floor_divide(x, y), remainder(x, y)
+
+
+register(divided_with_rest, np.divmod)
 
 # ------------------------------------------------------------------ comparisons, logic, tests
 equal = absent(operator.eq, name="equal", functions=[np.equal])
@@ -156,6 +164,7 @@ def install() -> None:
         "lshift": bitwise_left_shift,
         "rshift": bitwise_right_shift,
         "floordiv": floor_divide,
+        "divmod": divided_with_rest,
     }.items():
         setattr(Operand, f"__{name}__", call)
     for name, call in {
@@ -163,6 +172,7 @@ def install() -> None:
         "or": bitwise_or,
         "xor": bitwise_xor,
         "floordiv": floor_divide,
+        "divmod": divided_with_rest,
         "lshift": bitwise_left_shift,
         "rshift": bitwise_right_shift,
     }.items():

@@ -10,13 +10,13 @@ import numpy as np
 
 from dualtape.batching import functions as batches
 from dualtape.core.absent import still
-from dualtape.core.families import general, nondifferentiable
+from dualtape.core.families import elementwise, general, nondifferentiable
 from dualtape.core.lookup import register
 from dualtape.core.standin import some
 from dualtape.core.tensor import operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
-from dualtape.ops.elementwise import direction, unit
+from dualtape.ops.elementwise import chosen, ratio_or_zero
 from dualtape.ops.indexing import as_tensor
 from dualtape.ops.linalg import LinAlgError, inv, solve
 from dualtape.ops.reductions import kept_shape, normal_axis
@@ -47,16 +47,17 @@ def slope(x: Any, out: Any, p: float, axis: Axis) -> Any:
     """The direction of steepest ascent: x/|x| (|x| / norm)^(p-1), 0 where x is 0 and where the norm is."""
     norm = out.reshape(kept_shape(raw(x).shape, axis))
     if p == 2:
-        return direction(x, norm)
-    if p == 1:
-        return unit(x)
+        return ratio_or_zero(x, norm)
     size = np.abs(x)
     zero = still(norm) == 0
     rests = (still(size) == 0) | zero
-    if some(rests):
-        size, norm = np.where(rests, 1, size), np.where(zero, 1, norm)
-        return np.where(rests, 0, unit(x)) * (size / norm) ** (p - 1)
-    return unit(x) * (size / norm) ** (p - 1)
+    if not some(rests):
+        return np.sign(x) * (size / norm) ** (p - 1)
+    # Where one element is 0, |x|^p has a second derivative only if p > 2, or p = 1 and x is real.
+    singular = size if p < 2 and (p != 1 or raw(x).dtype.kind == "c") else norm
+    full = np.where(rests, 1, size) / np.where(zero, 1, norm)
+    slope = np.where(rests, 0, np.sign(x)) * full ** (p - 1)
+    return chosen(slope, singular)
 
 
 norm_row: Any = general(
@@ -70,6 +71,10 @@ norm_row: Any = general(
     pattern=patterns.reduced,
     batch=batches.shifting(lambda: norm_row.row),
 )
+
+
+# A norm put together from largest elements and sums of magnitudes has no second derivative where it is 0 either.
+bent = elementwise(lambda x: +x, lambda x: chosen(1.0, x), name="bent", work=costs.moves)
 
 
 def vector_norm(
@@ -102,9 +107,9 @@ def vector_norm(
     if not isinstance(ord, (int, float, np.number)):
         raise ValueError(f"vector_norm: ord must be a number, got {ord!r}; matrix_norm takes 'fro' and 'nuc'")
     if ord == np.inf:
-        return np.max(np.abs(x), axis=axes, keepdims=keepdims)
+        return bent(np.max(np.abs(x), axis=axes, keepdims=keepdims))
     if ord == -np.inf:
-        return np.min(np.abs(x), axis=axes, keepdims=keepdims)
+        return bent(np.min(np.abs(x), axis=axes, keepdims=keepdims))
     if ord == 0:
         return (x != 0).astype(raw(x).real.dtype).sum(axis=axes, keepdims=keepdims)
     return norm_row(x, p=float(ord), axis=axes, keepdims=bool(keepdims))
@@ -160,7 +165,7 @@ def norm(
     if ord in (1, -1, np.inf, -np.inf):
         along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = np.sum(np.abs(y), axis=along, keepdims=True)
-        out = (np.max if ord > 0 else np.min)(sums, axis=over, keepdims=True)
+        out = bent((np.max if ord > 0 else np.min)(sums, axis=over, keepdims=True))
         return out if keepdims else np.squeeze(out, axis=axes)
     if ord not in ("nuc", 2, -2):
         raise ValueError(f"norm: a matrix has the norms 'fro', 'nuc', 1, -1, 2, -2, inf, -inf; got ord={ord!r}")

@@ -236,7 +236,7 @@ def einsum(
         spelled = ",".join(spell(ks) for ks in listed[1::2])
         right = f"->{spell(listed[-1])}" if len(listed) % 2 else ""
         return einsum(spelled + right, *listed[: 2 * len(listed[1::2]) : 2])
-    items = [operand(a) for a in operands]
+    items = [as_array(operand(a)) for a in operands]
     terms, target = parse(subscripts, items)
     sizes: dict[str, int] = {}
     for k, (term, x) in enumerate(zip(terms, items, strict=True)):
@@ -322,7 +322,7 @@ def dot(x: ArrayLike, y: ArrayLike, out: None = None) -> Tensor:
     """
     if out is not None:
         raise TypeError("dot: out= is not supported, since a Tensor never changes; use the returned Tensor")
-    x, y = operand(x), operand(y)
+    x, y = as_array(operand(x)), as_array(operand(y))  # here a Python number decides the dtype, as in NumPy
     n, m = np.ndim(x), np.ndim(y)
     if n == 0 or m == 0:
         return multiply(x, y)

@@ -41,7 +41,8 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     if kwargs:
         raise TypeError(f"{ufunc.__name__}.{method}: keywords {sorted(kwargs)} have no meaning for a Tensor")
     if outs and outs[0] is not None:
-        indexing.store(outs[0], result)
+        shape = outs[0].shape
+        indexing.store(outs[0], result if result.shape == shape else shaping.broadcast_to(result, shape))
         return outs[0]
     return result
 
@@ -61,6 +62,8 @@ def called(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out
     if dtype is not None:
         operands = [shaping.cast(x, dtype) if np.asarray(raw(x)).dtype.kind in "fc" else x for x in operands]
     call = TABLE.get(ufunc) or find(ufunc)
+    if ufunc.signature and "axis" in kwargs:  # a product of vectors along an axis
+        return call(*operands, axis=kwargs.pop("axis"))
     if mask is True:
         return call(*operands)
     if out is None:

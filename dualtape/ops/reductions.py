@@ -15,11 +15,11 @@ from dualtape.core.absent import still
 from dualtape.core.families import general, linear
 from dualtape.core.lookup import newer, register
 from dualtape.core.standin import Standin, finite, some
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, dtype_of, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.ops import elementwise as elementary
-from dualtape.ops.elementwise import direction, where
+from dualtape.ops.elementwise import ratio_or_zero, where
 from dualtape.ops.instead import ensure_known
 from dualtape.ops.shaping import cast, ravel
 
@@ -142,8 +142,8 @@ def reduction(row: Any, x: Any, axis: Any, dtype: Any, keepdims: Any, initial: A
         x = np.asarray(x)
     if where_ is not True and where_ is not MISSING:
         x = where(where_, x, np.array(1 if name == "prod" else 0, x.dtype))
-    if dtype is not None and x.dtype != np.dtype(dtype):
-        x = cast(x, dtype=np.dtype(dtype))
+    if dtype is not None and x.dtype != dtype_of(dtype):
+        x = cast(x, dtype=dtype_of(dtype))
     y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not MISSING and keepdims))
     if initial is not None and initial is not MISSING:
         y = y * initial if name == "prod" else y + initial
@@ -336,7 +336,11 @@ def extreme(kernel: Any, name: str) -> Any:
         x = operand(x)
         if not isinstance(x, Operand):
             x = np.asarray(x)
-        y = row(x, axis=normal_axis(axis, len(x.shape), name), keepdims=bool(keepdims is not MISSING and keepdims))
+        axes, keep = normal_axis(axis, len(x.shape), name), bool(keepdims is not MISSING and keepdims)
+        if given and not count(x.shape, axes):  # nothing but the bound
+            empty = sum(x, axes, keepdims=keep)
+            return empty + np.asarray(initial, empty.dtype) if not isinstance(initial, Operand) else empty + initial
+        y = row(x, axis=axes, keepdims=keep)
         if given:
             y = (elementary.maximum if name in ("max", "nanmax") else elementary.minimum)(y, initial)
         return y
@@ -370,6 +374,11 @@ def centred(x: Any, axis: Axis) -> Any:
     return x - np.mean(x, axis=axis, keepdims=True)
 
 
+def deviation(x: Any, out: Any, axis: Axis) -> Any:
+    """x less its mean, in standard deviations; centred twice, since a mean of equal elements may be rounded."""
+    return ratio_or_zero(centred(centred(x, axis), axis), out.reshape(kept_shape(raw(x).shape, axis)))
+
+
 def real_product(d: Any, t: Any) -> Any:
     """Re(conj(d) t)."""
     return np.real(np.conjugate(d) * t) if raw(d).dtype.kind == "c" else d * t
@@ -390,16 +399,23 @@ var_row = general(
 std_row = general(
     lambda x, axis, ddof, keepdims: np.std(x, axis=axis, ddof=ddof, keepdims=keepdims),
     name="std",
-    jvp=lambda t, x, out, shape, axis, ddof, keepdims: direction(
-        np.add.reduce(real_product(centred(x, axis), t), axis=axis, keepdims=keepdims)
-        * (1 / (count(shape, axis) - ddof)),
-        out,
+    jvp=lambda t, x, out, shape, axis, ddof, keepdims: (
+        np.add.reduce(real_product(deviation(x, out, axis), t), axis=axis, keepdims=keepdims)
+        * (1 / (count(shape, axis) - ddof))
     ),
     vjp=lambda g, x, out, shape, axis, ddof: (
-        spread(direction(g * (1 / (count(shape, axis) - ddof)), out), shape, axis) * centred(x, axis)
+        spread(g * (1 / (count(shape, axis) - ddof)), shape, axis) * deviation(x, out, axis)
     ),
     work=costs.composite(Work(adds=3, mults=1), Work(adds=2), Work(mults=2, adds=1)),
     pattern=patterns.reduced,
+)
+
+root_row = general(
+    lambda x: np.sqrt(x),
+    name="deviation",
+    jvp=lambda t, out: t * ratio_or_zero(0.5, out),
+    vjp=lambda g, out: g * ratio_or_zero(0.5, out),
+    pattern=patterns.elementwise,
 )
 
 
@@ -421,15 +437,16 @@ def moment(row: Any, name: str, root: bool) -> Any:
         if not isinstance(x, Operand):
             x = np.asarray(x)
         if dtype is not None or x.dtype.kind in "iub":
-            x = cast(x, dtype=np.dtype(dtype or np.float64))
+            x = cast(x, dtype=dtype_of(dtype or np.float64))
         ddof = ddof if correction is None or correction is MISSING else correction
         keep = bool(keepdims is not MISSING and keepdims)
         if where is not True and where is not MISSING:
             d = x - mean(x, axis, keepdims=True, where=where)
+            d = d - mean(d, axis, keepdims=True, where=where)  # the mean of equal elements may be rounded
             total = sum(elementary.square(elementary.abs(d)), axis, keepdims=keep, where=where)
             n = np.sum(np.broadcast_to(still(operand(where)), x.shape), axis=axis, keepdims=keep)
             variance = total / (n - ddof).astype(total.dtype)
-            return elementary.sqrt(variance) if root else variance
+            return root_row(variance) if root else variance
         return row(x, axis=normal_axis(axis, len(x.shape), name), ddof=ddof, keepdims=keep)
 
     call.__name__ = name
@@ -472,8 +489,13 @@ def logsumexp_kernel(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 
 def weights(x: Any, out: Any, axis: Axis) -> Any:
-    """softmax(x) = exp(x - logsumexp(x)); where the result is -inf or inf, the elements that attain it share it."""
-    return elementary.share(x, np.reshape(out, kept_shape(raw(x).shape, axis)))
+    """softmax(x) = exp(x - logsumexp(x)): 0 where the result is -inf; where it is inf, those who attain it share."""
+    out = np.reshape(out, kept_shape(raw(x).shape, axis))
+    full: Any = 1.0
+    if some(np.isinf(still(out))):
+        number = np.sum(still(x) == still(out), axis=axis, keepdims=True)
+        full = 1.0 / np.where(number == 0, 1, number)
+    return elementary.share(np.exp, x, out, full)
 
 
 logsumexp_row: Any = general(
@@ -566,8 +588,8 @@ def cumulative(row: Any, name: str) -> Any:
         x = operand(x)
         if not isinstance(x, Operand):
             x = np.asarray(x)
-        if dtype is not None and x.dtype != np.dtype(dtype):
-            x = cast(x, dtype=np.dtype(dtype))
+        if dtype is not None and x.dtype != dtype_of(dtype):
+            x = cast(x, dtype=dtype_of(dtype))
         if axis is None:
             x, axis = ravel(x), 0
         (k,) = normal_axis(axis, len(x.shape), name) or (0,)
@@ -679,9 +701,12 @@ def average(
         return (result, total) if returned else result
     w = operand(weights)
     if np.shape(w) != np.shape(x):
-        axes = normal_axis(axis, np.ndim(x), "average") or ()
-        if np.shape(w) != tuple(np.shape(x)[k] for k in axes):
+        axes = tuple(range(np.ndim(x))) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+        normal_axis(axes, np.ndim(x), "average")
+        axes = tuple([int(k) % np.ndim(x) for k in axes])
+        if np.shape(w) != tuple([np.shape(x)[k] for k in axes]):
             raise ValueError(f"average: weights of shape {np.shape(w)} fit neither x {np.shape(x)} nor axis {axis}")
+        w = np.transpose(w, np.argsort(axes))  # they come in the order in which the axes are named
         w = np.reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(np.shape(x))))
         w = np.broadcast_to(w, np.shape(x))
     total = sum(w, axis, keepdims=keepdims)

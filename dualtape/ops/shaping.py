@@ -16,7 +16,7 @@ from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import newer, register
 from dualtape.core.standin import Standin
-from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, dtype_of, has_tensor, operand, raw
 from dualtape.facts import patterns
 from dualtape.modes.constant import constant
 from dualtape.ops.elementwise import real, where
@@ -97,7 +97,7 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
         >>> dt.cast(dt.constant(2.7), "int32")
         Tensor(2, dtype=int32)
     """
-    dtype = np.dtype(dtype)
+    dtype = dtype_of(dtype)
     x = operand(x)
     if dtype.kind not in "fc":
         return to_integer(x, dtype=dtype)
@@ -108,7 +108,7 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
 
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """``x`` in another dtype (the Array API's name of ``cast``); without ``copy``, x itself if it has the dtype."""
-    if not copy and isinstance(x, Tensor) and x.dtype == np.dtype(dtype):
+    if not copy and isinstance(x, Tensor) and x.dtype == dtype_of(dtype):
         return x
     return cast(x, dtype)
 

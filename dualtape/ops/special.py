@@ -20,7 +20,7 @@ from dualtape.core.absent import still
 from dualtape.core.families import elementwise, general
 from dualtape.core.lookup import register
 from dualtape.core.standin import every, some
-from dualtape.core.tensor import Operand, Tensor, operand
+from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.facts import patterns
 from dualtape.facts.costs import Work
 from dualtape.facts.costs import elementwise as cost
@@ -48,6 +48,7 @@ from dualtape.ops.bessel import (
     y1,
     yv,
 )
+from dualtape.ops.elementwise import chosen
 from dualtape.ops.incomplete import (
     airy,
     betainc,
@@ -161,7 +162,7 @@ TAIL = [math.prod(range(1, 2 * n, 2)) * (2 * n + 1) / 2.0**n for n in range(14)]
 
 def erfcx_slope(x: Any, out: Any) -> Any:
     """2 x erfcx(x) - 2/sqrt(pi), which cancels for large x: there the asymptotic series (DLMF 7.12.1)."""
-    far = still(x) > 12
+    far = np.real(still(x)) > 12
     if not some(far):
         return 2 * x * out - 2 / SQRT_PI
     z = 1 / np.where(far, x, 12.0)
@@ -173,7 +174,8 @@ def erfcx_slope(x: Any, out: Any) -> Any:
 
 def dawsn_slope(x: Any, out: Any) -> Any:
     """1 - 2 x dawsn(x), which cancels for large x: there its asymptotic series (DLMF 7.12.2)."""
-    far = np.abs(still(x)) > 12
+    value = still(x)
+    far = np.real(value * value) > 144  # of complex x where exp(-x^2), which the series lacks, is nothing
     if not some(far):
         return 1 - 2 * x * out
     z = 1 / np.where(far, x, 12.0)
@@ -200,7 +202,7 @@ def hazard_slope(x: Any, out: Any) -> Any:
     none = still(out) == 0
     if some(none):
         out, x = np.where(none, 0, out), np.where(none, 0, x)
-    far = still(x) < -20
+    far = np.real(still(x)) < -20
     if not some(far):
         return -out * (x + out)
     z = 1 / np.where(far, x, -20.0)
@@ -210,7 +212,9 @@ def hazard_slope(x: Any, out: Any) -> Any:
 
 
 # phi(x) / Phi(x), the derivative of log_ndtr.
-hazard = smooth(lambda x: (2 / SQRT_2PI) / sc.erfcx(x * (-1 / SQRT_2)), hazard_slope, name="normal_hazard")
+hazard = smooth(
+    lambda x: (2 / SQRT_2PI) / sc.erfcx(x * (-1 / SQRT_2)), hazard_slope, name="normal_hazard", changes_dtype=True
+)
 
 
 def hazard_of(x: Any) -> Any:
@@ -237,17 +241,27 @@ def softplus(x: ArrayLike, /) -> Tensor:
 
 # ------------------------------------------------------------------ x log y and entropies
 def quotient(x: Any, y: Any) -> Any:
-    """x / y, 0 where both are 0."""
+    """x / y, 0 where both are 0: by choice, if x may be another."""
     both = (still(x) == 0) & (still(y) == 0)
-    return x / np.where(both, 1, y) if some(both) else x / y
+    if not some(both):
+        return x / y
+    ratio = x / np.where(both, 1, y)
+    return chosen(ratio, np.where(both, x, 1)) if x.__class__ is Tensor else ratio
+
+
+def log_quotient(x: Any, y: Any) -> Any:
+    """log(x / y), -inf by choice where both are 0."""
+    found = np.log(quotient(x, y))
+    both = (still(x) == 0) & (still(y) == 0)
+    return chosen(found, np.where(both, y, 1)) if y.__class__ is Tensor and some(both) else found
 
 
 # A Python number beside single precision gives double here, as in SciPy: reading x as well has its cotangent cast back.
 xlogy = smooth(sc.xlogy, lambda x, y: log(y), lambda x, y: quotient(x, y), singular=True)
 xlog1py = smooth(sc.xlog1py, lambda x, y: log_of_next(y), lambda x, y: quotient(x, 1 + y), singular=True)
 entr = smooth(sc.entr, lambda x: -np.log(x) - 1, singular=True)
-rel_entr = smooth(sc.rel_entr, lambda x, y: np.log(quotient(x, y)) + 1, lambda x, y: -quotient(x, y), singular=True)
-kl_div = smooth(sc.kl_div, lambda x, y: np.log(quotient(x, y)), lambda x, y: 1 - quotient(x, y), singular=True)
+rel_entr = smooth(sc.rel_entr, lambda x, y: log_quotient(x, y) + 1, lambda x, y: -quotient(x, y), singular=True)
+kl_div = smooth(sc.kl_div, lambda x, y: log_quotient(x, y), lambda x, y: 1 - quotient(x, y), singular=True)
 
 
 # ------------------------------------------------------------------ gamma functions
@@ -257,7 +271,12 @@ def hurwitz(s: Any, q: Any) -> Any:
 
 
 zeta_row = smooth(
-    lambda x, y: sc.zeta(x, y), unknown("zeta", "x"), lambda x, y: -x * hurwitz(x + 1, y), name="zeta", singular=True
+    lambda x, y: sc.zeta(x, y),
+    unknown("zeta", "x"),
+    lambda x, y: -x * hurwitz(x + 1, y),
+    name="zeta",
+    singular=True,
+    changes_dtype=True,
 )
 
 
@@ -291,6 +310,8 @@ def rgamma_slope(x: Any) -> Any:
 
 def slope_of_psi(x: Any) -> Any:
     """The trigamma function."""
+    if np.iscomplexobj(raw(x)):
+        raise TypeError("digamma: its derivative, the trigamma function, is not known for complex arguments")
     return hurwitz(2.0, x)
 
 
@@ -481,7 +502,7 @@ def lambertw(z: ArrayLike, k: int = 0, tol: float = 1e-8) -> Tensor:
     return lambertw_row(as_tensor(operand(z)), k=int(k))
 
 
-for _name, _call in (("_zeta", zeta_row), ("_lambertw", lambertw)):
+for _name, _call in (("_zeta", zeta_row), ("_riemann_zeta", zeta), ("_lambertw", lambertw)):
     # The ufuncs behind SciPy's Python functions of these names, where there are such.
     if hasattr(sc._ufuncs, _name):
         register(_call, getattr(sc._ufuncs, _name))
@@ -521,23 +542,25 @@ def logsumexp(
         A Tensor; with ``return_sign`` a pair of Tensors.
 
     Mathematics:
-        The derivative by a is the share b exp(a) / sum(b exp(a)) of each term, that by b is exp(a - result).
+        The derivative by a is the share b exp(a) / sum(b exp(a)) of each term, that by b is exp(a) / sum(b exp(a)).
     """
     a = as_tensor(operand(a))
     a = a if a.dtype.kind in "fc" else a.astype(np.float64)
     if b is None and not return_sign:
         return reductions.logsumexp(a, axis=axis, keepdims=keepdims)
     b = as_tensor(operand(1.0 if b is None else b))
-    out = still(b) == 0
-    if some(out):
-        # A weight of zero takes its term out, infinite or not.
-        a = np.where(out, -np.inf, a)
-    value = still(a)
-    top = np.max(np.real(value), axis=axis, keepdims=True)
+    # A weight of 0 takes its term out. The slope by it is exp(a - result) even so; NaN, if that is too large.
+    none, value = still(b) == 0, still(a)
+    top = np.max(np.where(none, -np.inf, np.real(value)), axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0).astype(top.dtype)
-    total = np.sum(b * np.exp(a - top), axis=axis, keepdims=keepdims)
+    huge = none & ~(np.real(value) - top < np.log(np.finfo(top.dtype).max) - 1)
+    if some(huge):
+        terms = chosen(b * np.exp(np.where(huge, -np.inf, a - top)), np.where(huge, b, 1))
+    else:
+        terms = b * np.exp(a - top)
+    total = np.sum(terms, axis=axis, keepdims=keepdims)
     sign = np.sign(total)
-    shift = top if keepdims or (axis is None and not value.ndim) else np.squeeze(top, axis=axis)
+    shift = top if keepdims or (axis is None and not top.ndim) else np.squeeze(top, axis=axis)
     if return_sign:
         return np.log(np.abs(total)) + shift, sign
     return np.log(total) + shift
