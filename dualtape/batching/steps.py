@@ -28,7 +28,8 @@ def pull(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
             raise Refused(f"{e[0].name}: recorders inside the batch follow this step") from error
         part = pull_each(level, e, g, cotangents, raw)
     if part is not cotangents:
-        cotangents.masked |= part.masked
+        if part.reach is not None:
+            cotangents.select(raw)
         cotangents.quiet = part.quiet
         for i, c in part.items():
             cotangents.add(i, c)
@@ -37,7 +38,7 @@ def pull(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
 def portion(cotangents: Cotangents) -> Cotangents:
     """Cotangents of their own for a part of a sweep."""
     part = Cotangents()
-    part.masked, part.quiet = cotangents.masked, cotangents.quiet
+    part.reach, part.at, part.quiet = cotangents.reach, cotangents.at, cotangents.quiet
     return part
 
 
@@ -46,10 +47,12 @@ def pull_each(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> 
     part = portion(cotangents)
 
     def pull_one(entry: Any, c: Any) -> dict[int, Any]:
-        one = portion(part)
+        one = Cotangents()  # (what is reached is not known of single examples)
+        one.quiet = part.quiet
         outer = among((c, *entry))
         (entry[0] if outer is None else outer).pull(entry, c, one, raw)
-        part.masked |= one.masked
+        if one.reach is not None:
+            part.select(raw)
         part.quiet = one.quiet
         return dict(one)
 

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.calls import PLAIN, call_of_two
-from dualtape.core.cotangents import cast_back, fitted, guarded
-from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, publish
+from dualtape.core.cotangents import cast_back, fitted
+from dualtape.core.reached import unreached
+from dualtape.core.recorders import is_fact
+from dualtape.core.standin import finite
+from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, masks, publish
 from dualtape.core.tensor import Node, Tensor, opened
 from dualtape.facts import costs, patterns
 from dualtape.memory import blocks
 
 ndarray = np.ndarray
+# Patterns of linear operations that only move and add.
+MOVING = (patterns.moved, patterns.reduced, patterns.scattered, patterns.traced, patterns.elementwise, patterns.cumulative)
 
 
 # ------------------------------------------------------------------ one partial derivative
@@ -24,6 +29,7 @@ class Number(Edge):
     __slots__ = ("conjugate", "factor")
 
     exact = False
+    spreads = True
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -44,18 +50,22 @@ class Number(Edge):
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         return t if self.factor == 1 else t * self.factor
 
+    def outline(self, kept: Any, raw: bool) -> Any:
+        return None if self.factor else 0.0
+
 
 class Partial(Edge):
     """An operand whose partial reads something: tangent x partial, cotangent x conjugate partial, un-broadcast.
 
-    ``singular``: the partial can be infinite where the value is finite, and a zero cotangent or tangent then wins; so
-    it does in all rows below one that selects elements. ``chooses``: the partial is 0 where another operand is taken,
-    and that zero beats an infinite cotangent. ``whole``: the partial may look at all of an array.
+    ``singular``: the partial can be infinite where the value is finite, and nobody is warned of it. ``chooses``: the
+    partial is 0 where another operand is taken, and that zero beats an infinite cotangent or tangent; so does False
+    where the other factor is a mask. ``whole``: the partial may look at all of an array.
     """
 
     __slots__ = ("chooses", "partial", "plain", "singular", "whole")
 
     exact = False
+    spreads = True
 
     def __init__(self, partial: Rule, pick: Any, singular: bool, chooses: bool) -> None:
         super().__init__(pick)
@@ -66,16 +76,15 @@ class Partial(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        if self.plain and raw and kept.__class__ is Node and not cotangents.masked and g.size < blocks.LARGE:
+        selected = cotangents.reach is not None
+        if self.plain and raw and kept.__class__ is Node and not selected and g.size < blocks.LARGE:
             c = g * self.partial(kept.value).conjugate()  # conjugate() is free on reals
-        elif kept.__class__ in PLAIN and not cotangents.masked:
+        elif kept.__class__ in PLAIN and not selected:
             c = g * self.partial(kept)
         else:
             if self.singular and cotangents.quiet is None:
                 cotangents.hush()
-            c = self.product(g, kept, raw, cotangents.masked or self.singular, True)
-            if self.chooses:
-                cotangents.masked = True
+            c = self.product(g, kept, raw, cotangents, True)
         if like is not None:
             c = fitted(c, like)
         if i in cotangents:
@@ -92,41 +101,105 @@ class Partial(Edge):
                 return t * self.partial(kept)
         elif self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
-                return self.product(t, kept, raw, True, False)
-        return self.product(t, kept, raw, False, False)
+                return self.product(t, kept, raw, None, False)
+        return self.product(t, kept, raw, None, False)
 
-    def product(self, c: Any, kept: Any, raw: bool, zeros_win: bool, back: bool) -> Any:
+    def product(self, c: Any, kept: Any, raw: bool, cotangents: Any, back: bool) -> Any:
         """A cotangent times the conjugate partial, or a tangent times the partial: of large arrays in blocks, under
-        recorders as Tensors, with 0 where a zero of the factor beats an infinity of the partial."""
+        recorders as Tensors, with 0 where another operand is taken or no target reaches."""
+        zeros = []
+        values = kept if kept.__class__ is tuple else (kept,)
+        opened_values = tuple([opened(a, raw) for a in values])
         if raw and not self.whole and c.__class__ is ndarray and c.size >= blocks.LARGE:
-            values = kept if kept.__class__ is tuple else (kept,)
-            values = tuple([opened(a, True) for a in values])
-            if blocks.blockwise(values, c):  # real arrays
-                return blocks.product(c, self.partial, values, guarded if zeros_win else None)
-        read = opened(kept, raw)
-        d = self.partial(*read) if kept.__class__ is tuple else self.partial(read)
+            if blocks.blockwise(opened_values, c):  # real arrays
+                p = blocks.product(c, self.partial, opened_values)
+                reach = None if cotangents is None else cotangents.reach
+                return p if reach is None else apart(p, [reach.later(cotangents.at)])
+        d = self.partial(*opened_values)
         if back:
             d = d.conjugate()
-        if zeros_win and (d.__class__ is Tensor or c.__class__ is Tensor):
-            p = zero_wins(c, d)
-        else:
-            p = d * c if d.__class__ is Tensor else c * d  # a Tensor first: Python and not NumPy finds the product
-            if zeros_win:
-                p = guarded(c, p)
-        return guarded(d, p) if self.chooses else p
+        if self.chooses or masks(d):
+            zeros.append(d)
+            if cotangents is not None:
+                cotangents.select(raw)
+        if cotangents is not None and (reach := cotangents.reach) is not None:
+            zeros.append(reach.later(cotangents.at))
+        if zeros and (d.__class__ is Tensor or c.__class__ is Tensor):
+            if any([x.__class__ is Tensor and is_fact(x._node) for x in (c, d)]):
+                return apart(c * d if c.__class__ is Tensor else d * c, zeros)  # whatever the values: they may change
+            return product_apart(c, d, zeros=tuple(zeros))
+        p = d * c if d.__class__ is Tensor else c * d  # a Tensor first: Python and not NumPy finds the product
+        return apart(p, zeros) if zeros else p
+
+    def outline(self, kept: Any, raw: bool) -> Any:
+        mask = kept[0] if kept.__class__ is tuple and len(kept) == 1 else kept
+        if not (self.chooses or masks(mask)):
+            return None
+        return self.partial(*[opened(a, raw) for a in (kept if kept.__class__ is tuple else (kept,))])
 
 
-# A cotangent or tangent times a partial that may be infinite: 0 where the first factor is 0. Rules under a recorder use
-# it, so that what is recorded holds for other cotangents and tangents too.
-zero_wins_row = Row(
-    "zero_wins",
-    lambda x, y: guarded(x, x * y),
-    [Partial(lambda y: y, 1, True, True), Partial(lambda x: x, 0, True, True)],
-    kind="elementwise",
+# ------------------------------------------------------------------ zeros that nothing can change
+def apart(product: Any, zeros: Sequence[Any]) -> Any:
+    """A product with 0 wherever a zero of its factors beats an infinity or NaN: where one of ``zeros`` is 0, an array,
+    or a function that finds it if there is need (None: nowhere)."""
+    if product.__class__ is not Tensor and finite(product):
+        return product
+    for zero in zeros:
+        marks = zero() if callable(zero) else zero
+        if marks is not None:
+            product = unreached(marks, product)
+    return product
+
+
+class Apart(Edge):
+    """A factor of such a product, for those who differentiate it again. It keeps the other one, and the zeros."""
+
+    __slots__ = ()
+
+    exact = False
+    spreads = True
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like, kept = entry
+        cotangents.select(raw)
+        other, params = opened(kept, raw)
+        c = self.product(g, other.conjugate(), (*params["zeros"], cotangents.reach.later(cotangents.at)))
+        cotangents.add(i, c if like is None else fitted(c, like))
+
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        other, params = opened(kept, raw)
+        with np.errstate(invalid="ignore"):
+            return self.product(t, other, params["zeros"])
+
+    def product(self, x: Any, y: Any, zeros: tuple[Any, ...]) -> Any:
+        if x.__class__ is Tensor or y.__class__ is Tensor:
+            return product_apart(x, y, zeros=zeros)
+        return apart(x * y, zeros)
+
+    def outline(self, kept: Any, raw: bool) -> Any:
+        zeros = kept[1]["zeros"]
+
+        def taken() -> Any:
+            total: Any = None
+            for zero in zeros:
+                marks = zero() if callable(zero) else zero
+                if marks is not None:
+                    marks = marks != 0
+                    total = marks if total is None else total & marks
+            return total
+
+        return taken
+
+
+apart_row = Row(
+    "product_apart",
+    lambda x, y, zeros: apart(x * y, zeros),
+    [Apart((1, PARAMS)), Apart((0, PARAMS))],
+    kind="bilinear",
     work=costs.elementwise(2, mults=1, partial=costs.Work()),
     pattern=patterns.elementwise,
 )
-zero_wins = publish(zero_wins_row, call_of_two(zero_wins_row, alike=True))
+product_apart = publish(apart_row, call_of_two(apart_row))
 
 
 # ------------------------------------------------------------------ linear, and linear in each of two
@@ -136,17 +209,22 @@ class Linear(Edge):
     ``transpose(g, shape, **params)`` maps a cotangent back to an operand of that shape.
     """
 
-    __slots__ = ("selects", "transpose")
+    __slots__ = ("places", "selects", "transpose")
 
-    def __init__(self, transpose: Rule, selects: bool = False) -> None:
+    def __init__(self, transpose: Rule, selects: bool = False, places: bool = False) -> None:
         super().__init__(PARAMS)
         self.transpose = transpose
         self.selects = selects
+        self.places = places
+
+    @property
+    def moves(self) -> bool:
+        return self.row.pattern in MOVING
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, (shape, dtype), params = entry
         if self.selects:
-            cotangents.masked = True
+            cotangents.select(raw)
         c = self.transpose(g, shape, **params)
         if c.dtype is not dtype:
             c = cast_back(c, dtype)
@@ -183,6 +261,17 @@ class Factor(Edge):
         x, y = (other, t) if self.position else (t, other)
         row = self.row
         return (row.call if x.__class__ is Tensor or y.__class__ is Tensor else row.kernel)(x, y, **params)
+
+    @property
+    def moves(self) -> bool:
+        return self.row.pattern in (patterns.multiplied, patterns.contracted)
+
+    def outline(self, kept: Any, raw: bool) -> Any:
+        other, params = kept
+        return np.broadcast_to(1.0, (other.value if other.__class__ is Node else other).shape), params
+
+    def keywords(self, kept: Any) -> dict[str, Any]:
+        return kept[1]  # type: ignore[no-any-return]
 
 
 # ------------------------------------------------------------------ both rules written out
@@ -223,13 +312,17 @@ class Ruled(Edge):
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
         if self.selects:
-            cotangents.masked = True
+            cotangents.select(raw)
         if g.__class__ is list:
             g = tuple(g)
         cotangents.add(i, cast_back(self.vjp(g, *self.read(self.vjp_reads, like, kept, raw)), like[1]))
 
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         return self.jvp(t, *self.read(self.jvp_reads, like, kept, raw))
+
+    @property
+    def moves(self) -> bool:
+        return self.selects
 
 
 # Names in rules that are read from shapes and dtypes: places from the end of an operand's likeness, and of all results.
@@ -282,6 +375,7 @@ class Joint(Together):
 
     __slots__ = ("split",)
 
+    moves = places = True
     split: Rule
 
     def shared(self, operands: Sequence[Any], out: Any, params: dict[str, Any]) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.reached import Reach, gaps, settled, shape_of
 from dualtape.core.recorders import STACK
-from dualtape.core.standin import OPEN
+from dualtape.core.standin import OPEN, finite
 from dualtape.core.tensor import Node, Tensor, among, tensor
 from dualtape.memory.reserve import GROWN, trim
 
@@ -20,18 +21,43 @@ class Cotangents(dict[int, Any]):
     """Cotangents by identity. What is not in it is zero.
 
     ``owned`` are the identities whose array this sweep made itself and nobody else holds: only those may be
-    changed in place. ``masked`` says that a rule further up selected elements, so that zeros among the
-    cotangents mean "not taken" and must survive an infinite partial. ``sparse`` are the identities for which the
-    caller takes slices in place of an array.
+    changed in place. ``sparse`` are the identities for which the caller takes slices in place of an array. ``reach``
+    is there once a rule has selected elements: zeros can mean "not taken" then, which no infinite partial may spoil.
     """
 
-    __slots__ = ("masked", "owned", "quiet", "sparse")
+    __slots__ = ("ahead", "at", "owned", "quiet", "reach", "rest", "sparse")
 
     def __init__(self) -> None:
         self.owned: set[int] = set()
-        self.masked = False
         self.sparse: Any = ()
         self.quiet: Any = None
+        self.reach: Reach | None = None
+        # The identity of the result whose entry is being passed; while nothing is selected, what is still to be passed
+        # by a walk that looks out for nothing, and what it was, once something is.
+        self.at = 0
+        self.ahead: Entries | None = None
+        self.rest: Entries | None = None
+
+    def select(self, raw: bool) -> None:
+        """A rule selects elements: from here on what is passed is remembered."""
+        if self.reach is None:
+            self.reach = Reach(Marks(), raw)
+            self.reach.full = {i: shape_of(g) for i, g in self.items()}
+            if self.ahead is not None:
+                self.rest = dict(self.ahead)
+                self.ahead.clear()
+
+    def start_apart(self, raw: bool) -> None:
+        """What the sweep starts with has zeros of its own: not seeded."""
+        marks = {i: gaps(g) for i, g in self.items()}
+        if any([m is not None for m in marks.values()]):
+            self.reach = reach = Reach(Marks(), raw)
+            reach.first = False
+            for i, m in marks.items():
+                if m is None:
+                    reach.full[i] = shape_of(self[i])
+                else:
+                    reach.marks[i] = m
 
     def hush(self) -> None:
         """No more floating-point warnings in this sweep: an infinite slope is a result, no mishap."""
@@ -87,6 +113,15 @@ class Cotangents(dict[int, Any]):
         return after
 
 
+class Marks(Cotangents):
+    """Marks of what is reached, in the place of cotangents."""
+
+    __slots__ = ()
+
+    def select(self, raw: bool) -> None:
+        """Nothing is asked of marks."""
+
+
 def sweep(
     entries: Entries, cotangents: Cotangents, sources: Sequence[int], consume: bool, all_watched: bool
 ) -> list[Any]:
@@ -103,7 +138,9 @@ def sweep(
     whole: dict[int, Any] = {}
     pop = cotangents.pop
     try:
-        if consume and not computed and needed is None and not OPEN[0]:  # the plain gradient: nothing to look out for
+        if consume and not computed and needed is None and not OPEN[0] and cotangents.reach is None:
+            # The plain gradient: nothing to look out for, until a rule selects elements.
+            cotangents.ahead = entries
             take = entries.popitem
             while entries:
                 i, e = take()
@@ -111,10 +148,15 @@ def sweep(
                     g = pop(i, None)
                     if g is not None:
                         e[0].pull(e, g, cotangents, raw)
-            return list(map(cotangents.get, sources))
+            if cotangents.rest is None:
+                return list(map(cotangents.get, sources))
+            assert cotangents.reach is not None
+            cotangents.reach.pass_by(i, e, g)
+            cotangents.ahead, entries = None, cotangents.rest
         for i, e in drained(entries) if consume else reversed(list(entries.items())):
             if not e:
                 continue
+            cotangents.at = i
             if i in computed and i in cotangents:
                 whole[i] = cotangents.passed_on(i)
             g = pop(i, None)
@@ -130,6 +172,8 @@ def sweep(
                 standin.pull(e, g, cotangents, raw)
             else:
                 e[0].pull(e, g, cotangents, raw)
+            if cotangents.reach is not None:
+                cotangents.reach.pass_by(i, e, g)
     finally:
         cotangents.close()
     return [whole[i] if i in whole else cotangents.get(i) for i in sources]
@@ -187,17 +231,27 @@ def planned(entries: Entries, ends: Sequence[int]) -> list[Step]:
 def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
     """Go along linear entries with new tangents of what they start from, to those of their ends."""
     raw = not recorders.live()
+    marks = {i: m for i, t in tangents.items() if (m := gaps(t)) is not None}
+    if not marks:
+        return walked(steps, tangents, None, raw)
+    start = dict(tangents)
+    found = walked(steps, tangents, None, raw) if raw else {}
+    if raw and all(map(finite, found.values())):
+        return found
+    return walked(steps, start, marks, raw)
+
+
+def walked(
+    steps: Sequence[Step], tangents: dict[int, Any], marks: dict[int, Any] | None, raw: bool
+) -> dict[int, Any]:
+    """Go along; with ``marks``, what is not reached stays 0 beside an infinity."""
     get = tangents.get
     for i, e, ids, last in steps:
         ts = [get(k) for k in ids]
         if any([t is not None for t in ts]):
-            try:
-                found = e[0].push(e, ts, raw)
-            except Exception:
-                standin = among(ts)
-                if standin is None:
-                    raise
-                found = standin.push(e, ts, raw)
+            found = pushed(e, ts, raw)
+            if marks is not None and found is not None:
+                found, marks[i] = settled(e, ts, [marks.get(k) for k in ids], found, raw)
             if found is not None:
                 tangents[i] = found
             found = None
@@ -207,6 +261,17 @@ def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
     if GROWN[0]:
         trim()
     return tangents
+
+
+def pushed(e: Any, tangents: list[Any], raw: bool) -> Any:
+    """One step along."""
+    try:
+        return e[0].push(e, tangents, raw)
+    except Exception:
+        standin = among(tangents)
+        if standin is None:
+            raise
+        return standin.push(e, tangents, raw)
 
 
 def kept_bytes(entries: Entries) -> int:

@@ -64,6 +64,9 @@ class Edge:
     exact = True
     # Whether an entry of it is an operation for those who count.
     counts = True
+    # For marks of what is reached (``reached.py``): whether its own rules carry them, or spread them element by element;
+    # and whether its result has zeros of its own in forward mode.
+    moves = spreads = places = False
 
     def __init__(self, pick: Any = None) -> None:
         self.pick = pick
@@ -127,6 +130,17 @@ class Edge:
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         raise NotImplementedError
 
+    def outline(self, kept: Any, raw: bool) -> Any:
+        """What an entry for marks keeps in the place of ``kept``."""
+        return kept
+
+    def keywords(self, kept: Any) -> dict[str, Any]:
+        """The keywords among what an entry keeps."""
+        pick = self.pick
+        if pick is PARAMS:
+            return kept  # type: ignore[no-any-return]
+        return {n: a for n, a in zip(pick, kept, strict=True) if n.__class__ is str} if pick.__class__ is tuple else {}
+
 
 def flat(kept: Any) -> Iterator[Any]:
     """The nodes and arrays in what an entry keeps."""
@@ -143,6 +157,7 @@ class Row:
     __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", *Columns.__annotations__)
 
     counts = True
+    moves = places = False
     work: Any
     pattern: Any
     batch: Any
@@ -237,11 +252,11 @@ class Row:
             kept_x = nodes[p] if p.__class__ is int else e.keep(nodes, params)
             like_x = (x.value.shape, x.value.dtype) if e.exact else None
             if t is None:
-                return e.along(s, like_x, kept_x, raw)
+                return e.along(s, like_x, (y,) if kept_x is y and masks(y) else kept_x, raw)
         kept_y = nodes[q] if q.__class__ is int else f.keep(nodes, params)
         like_y = (y.value.shape, y.value.dtype) if f.exact else None
         if s is None:
-            return f.along(t, like_y, kept_y, raw)
+            return f.along(t, like_y, (x,) if kept_y is x and masks(x) else kept_y, raw)
         # One expression: NumPy adds large products in place.
         return e.along(s, like_x, kept_x, raw) + f.along(t, like_y, kept_y, raw)
 
@@ -257,6 +272,12 @@ class Row:
     def kept(self, entry: Any) -> Iterable[Any]:
         """The nodes and arrays that the entry keeps alive."""
         return [a for part in entry[1:] for a in part[0].kept(part)]
+
+
+def masks(a: Any) -> bool:
+    """Whether an operand is of booleans: a product with it selects, and an entry keeps it in a tuple to say so."""
+    v = a.value if a.__class__ is Node else a
+    return hasattr(v, "dtype") and v.dtype.kind == "b"
 
 
 def added(s: Any, t: Any) -> Any:
@@ -296,6 +317,7 @@ class Pick(Edge):
     __slots__ = ()
 
     counts = False
+    moves = True
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, _, (k, count) = entry

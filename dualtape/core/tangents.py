@@ -1,10 +1,15 @@
-"""Forward mode: tangents hang on nodes, and a recorder hangs on each result the tangent that its operands make."""
+"""Forward mode: tangents hang on nodes, and a recorder hangs on each result the tangent that its operands make.
+
+Where a tangent has zeros that no value can change (not seeded, not selected: ``reached.py``), its marks hang beside it,
+under the complement of the key.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dualtape.core.cotangents import stretched
+from dualtape.core.reached import gaps, settled
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.tensor import Node, Tensor
 
@@ -12,13 +17,15 @@ from dualtape.core.tensor import Node, Tensor
 class TangentRecorder(Recorder):
     """One activation of an accumulator. Tangents hang on the nodes, under the accumulator's key."""
 
-    __slots__ = ("key",)
+    __slots__ = ("apart", "key")
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, apart: bool = False) -> None:
         self.entries = None
         self.live = True
         self.reads = {}
         self.key = key
+        # Whether there are marks.
+        self.apart = apart
 
     def tracks(self, node: Node) -> bool:
         return self.live and node.tangents is not None and self.key in node.tangents
@@ -40,10 +47,14 @@ class TangentRecorder(Recorder):
                 if found[k].__class__ is Tensor:
                     found[k] = found[k]._node.value
             result = entry[0].push(entry, found, True)
+            if self.apart or entry[0].places:
+                result = self.settled(entry, nodes, outs, result, True)
         else:
             STACK.set(outer)
             try:
                 result = entry[0].push(entry, found, False)
+                if self.apart or entry[0].places:
+                    result = self.settled(entry, nodes, outs, result, False)
             finally:
                 STACK.set(stack)
         if len(outs) == 1:
@@ -72,6 +83,8 @@ class TangentRecorder(Recorder):
             s = edge.along(t, like, kept, not outer)
             if like is not None and not edge.exact:
                 s = stretched(s, like[2], like[3])
+            if self.apart or edge.places:
+                s = self.settled((edge, node.id, like, kept), (node,), (out,), s, not outer)
         finally:
             if outer:
                 STACK.set(stack)
@@ -99,6 +112,10 @@ class TangentRecorder(Recorder):
             s = row.along((x, y, out), params, s, t, raw)
             if not (s.dtype is value.dtype and s.shape == value.shape):
                 s = stretched(s, value.shape, value.dtype)
+            if self.apart:
+                nodes = [n for n in (x, y) if n.__class__ is Node and n.tangents is not None and key in n.tangents]
+                entry = row.entry((x, y), out, params, {n.id for n in nodes})
+                s = self.settled(entry, nodes, (out,), s, raw)
         finally:
             if outer:
                 STACK.set(stack)
@@ -107,9 +124,36 @@ class TangentRecorder(Recorder):
         else:
             out.tangents[key] = s
 
+    def settled(self, entry: Any, nodes: Any, outs: Any, result: Any, raw: bool) -> Any:
+        """The tangent of a result, or those of several, with 0 where nothing is reached; its marks are hung up."""
+        key = self.key
+        held = [{} if n is None or n.tangents is None else n.tangents for n in nodes]
+        result, marks = settled(entry, [t.get(key) for t in held], [t.get(~key) for t in held], result, raw)
+        if marks is not None:
+            self.apart = True
+            for out, m in zip(outs, marks if len(outs) > 1 else (marks,), strict=True):
+                attach(out, ~key, m)
+        return result
+
     def outside(self, stack: Stack) -> Stack:
         """The recorders that follow what this one computes: those that were entered before it."""
         return tuple([r for r in stack[: stack.index(self)] if r.live])
+
+
+def start(node: Node, key: int, tangent: Any) -> bool:
+    """Hang on a node a tangent to start with, and its marks; whether it has any."""
+    attach(node, key, tangent)
+    marks = gaps(tangent)
+    if marks is not None:
+        attach(node, ~key, marks)
+    return marks is not None
+
+
+def finish(node: Node, key: int) -> None:
+    """Take a tangent and its marks off a node."""
+    if node.tangents is not None:
+        node.tangents.pop(key, None)
+        node.tangents.pop(~key, None)
 
 
 def attach(node: Node, key: int, tangent: Any) -> None:

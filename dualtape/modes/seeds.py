@@ -41,6 +41,8 @@ def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
                 c = c._node.value
         cotangents.add(node.id, c)
     cotangents.owned.clear()
+    if given is not None:
+        cotangents.start_apart(not recorders.live())
     return cotangents
 
 

@@ -14,12 +14,14 @@ import numpy as np
 import scipy.special as sc
 
 from dualtape.core.absent import still
-from dualtape.core.cotangents import guarded, unbroadcast
+from dualtape.core.calls import call_of_many
+from dualtape.core.cotangents import unbroadcast
+from dualtape.core.edges import Partial
 from dualtape.core.families import general
 from dualtape.core.lookup import register
 from dualtape.core.recorders import has_derivative
 from dualtape.core.standin import every, some
-from dualtape.core.table import Columns
+from dualtape.core.table import Columns, Row, publish
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
@@ -37,37 +39,12 @@ FACTS: Columns = {
 Function = Callable[..., Any]
 
 
-def push_by(partial: Function) -> Function:
-    return lambda t, x, y, z: guarded(t, t * partial(x, y, z))
-
-
-def pull_by(partial: Function) -> Function:
-    def rule(g: Any, x: Any, y: Any, z: Any, shape: Any) -> Any:
-        d = partial(x, y, z)
-        return unbroadcast(guarded(g, g * d), shape)
-
-    return rule
-
-
-def three(kernel: Any, partials: Sequence[Function]) -> Any:
-    """A row of an elementwise function of three operands."""
-    return general(kernel, jvp=[push_by(p) for p in partials], vjp=[pull_by(p) for p in partials], **FACTS)
-
-
-def two(kernel: Any, partials: Sequence[Function]) -> Any:
-    """A row of an elementwise function of two operands, whose partials are series."""
-
-    def push(partial: Function) -> Function:
-        return lambda t, x, y: guarded(t, t * partial(x, y))
-
-    def pull(partial: Function) -> Function:
-        def rule(g: Any, x: Any, y: Any, shape: Any) -> Any:
-            d = partial(x, y)
-            return unbroadcast(guarded(g, g * d), shape)
-
-        return rule
-
-    return general(kernel, jvp=[push(p) for p in partials], vjp=[pull(p) for p in partials], **FACTS)
+def series(kernel: Any, partials: Sequence[Function]) -> Any:
+    """A row of an elementwise function of two or three operands, whose partials are series."""
+    name = kernel.__name__
+    edges = [Partial(p, tuple(range(len(partials))), True, False) for p in partials]
+    row = Row(name, kernel, edges, kind="elementwise", **FACTS)
+    return publish(row, call_of_many(row))
 
 
 def unknown(name: str, argument: str) -> Any:
@@ -140,8 +117,8 @@ def spread(*xs: Any) -> list[Any]:
     return [np.broadcast_to(x, shape) for x in xs]
 
 
-gammainc = two(sc.gammainc, [lower_by_a, gamma_density])
-gammaincc = two(sc.gammaincc, [lambda x, y: -lower_by_a(x, y), lambda x, y: -gamma_density(x, y)])
+gammainc = series(sc.gammainc, [lower_by_a, gamma_density])
+gammaincc = series(sc.gammaincc, [lambda x, y: -lower_by_a(x, y), lambda x, y: -gamma_density(x, y)])
 
 
 def by_inverse(function: Function, density: Function, sign: float) -> list[Function]:
@@ -154,8 +131,8 @@ def by_inverse(function: Function, density: Function, sign: float) -> list[Funct
     return [by_a, lambda a, p: sign / density(a, function(a, p))]
 
 
-gammaincinv = two(sc.gammaincinv, by_inverse(sc.gammaincinv, gamma_density, 1.0))
-gammainccinv = two(sc.gammainccinv, by_inverse(sc.gammainccinv, gamma_density, -1.0))
+gammaincinv = series(sc.gammaincinv, by_inverse(sc.gammaincinv, gamma_density, 1.0))
+gammainccinv = series(sc.gammainccinv, by_inverse(sc.gammainccinv, gamma_density, -1.0))
 
 
 # ------------------------------------------------------------------ incomplete beta functions
@@ -212,9 +189,9 @@ def minus(partial: Function) -> Function:
 
 
 BETA = [beta_by(True), beta_by(False), beta_density]
-betainc = three(sc.betainc, BETA)
-betaincc = three(sc.betaincc, [minus(p) for p in BETA]) if hasattr(sc, "betaincc") else None
-betaincinv = three(
+betainc = series(sc.betainc, BETA)
+betaincc = series(sc.betaincc, [minus(p) for p in BETA]) if hasattr(sc, "betaincc") else None
+betaincinv = series(
     sc.betaincinv,
     [
         lambda a, b, p: -BETA[0](a, b, sc.betaincinv(a, b, p)) / beta_density(a, b, sc.betaincinv(a, b, p)),
@@ -252,12 +229,12 @@ def t_by_freedom(v: Any, t: Any) -> Any:
     return -0.5 * np.sign(still(t)) * np.where(still(t) == 0, 0, slope)
 
 
-stdtr = two(sc.stdtr, [t_by_freedom, t_density])
+stdtr = series(sc.stdtr, [t_by_freedom, t_density])
 
 
 # ------------------------------------------------------------------ hypergeometric functions
-hyp0f1 = two(sc.hyp0f1, [lambda x, y: unknown("hyp0f1", "v"), lambda x, y: sc.hyp0f1(x + 1, y) / x])
-hyp1f1 = three(
+hyp0f1 = series(sc.hyp0f1, [lambda x, y: unknown("hyp0f1", "v"), lambda x, y: sc.hyp0f1(x + 1, y) / x])
+hyp1f1 = series(
     sc.hyp1f1,
     [
         lambda x, y, z: unknown("hyp1f1", "a"),
