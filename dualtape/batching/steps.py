@@ -28,8 +28,10 @@ def pull(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
             raise Refused(f"{e[0].name}: recorders inside the batch follow this step") from error
         part = pull_each(level, e, g, cotangents, raw)
     if part is not cotangents:
-        if part.reach is not None:
+        if part.masked:
             cotangents.select(raw)
+        elif part.cut and not cotangents.cut:
+            cotangents.leave_out(raw)
         cotangents.quiet = part.quiet
         for i, c in part.items():
             cotangents.add(i, c)
@@ -39,6 +41,7 @@ def portion(cotangents: Cotangents) -> Cotangents:
     """Cotangents of their own for a part of a sweep."""
     part = Cotangents()
     part.reach, part.at, part.quiet = cotangents.reach, cotangents.at, cotangents.quiet
+    part.masked, part.cut = cotangents.masked, cotangents.cut
     return part
 
 
@@ -51,7 +54,7 @@ def pull_each(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> 
         one.quiet = part.quiet
         outer = among((c, *entry))
         (entry[0] if outer is None else outer).pull(entry, c, one, raw)
-        if one.reach is not None:
+        if one.masked:
             part.select(raw)
         part.quiet = one.quiet
         return dict(one)

@@ -75,7 +75,7 @@ def pull_many(
     def back(start: dict[int, Any]) -> list[Any]:
         cotangents = Cotangents()
         cotangents.update(start)
-        cotangents.start_apart(not recorders.live())
+        cotangents.seeded = True
         return sweep(entries, cotangents, sources, False, all_watched)
 
     return run_many(back, {target.id: seeds}, len(seeds), looped, one_by_one)

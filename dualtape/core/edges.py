@@ -76,7 +76,7 @@ class Partial(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        selected = cotangents.reach is not None
+        selected = cotangents.masked
         if self.plain and raw and kept.__class__ is Node and not selected and g.size < blocks.LARGE:
             c = g * self.partial(kept.value).conjugate()  # conjugate() is free on reals
         elif kept.__class__ in PLAIN and not selected:
@@ -113,21 +113,20 @@ class Partial(Edge):
         if raw and not self.whole and c.__class__ is ndarray and c.size >= blocks.LARGE:
             if blocks.blockwise(opened_values, c):  # real arrays
                 p = blocks.product(c, self.partial, opened_values)
-                reach = None if cotangents is None else cotangents.reach
+                reach = None if cotangents is None or not (self.singular or cotangents.masked) else cotangents.reach
                 return p if reach is None else apart(p, [reach.later(cotangents.at)])
         d = self.partial(*opened_values)
         if back:
             d = d.conjugate()
         if self.chooses or masks(d):
             zeros.append(d)
-            if cotangents is not None:
+            if cotangents is not None and not cotangents.masked:
                 cotangents.select(raw)
-        if cotangents is not None and (reach := cotangents.reach) is not None:
-            zeros.append(reach.later(cotangents.at))
+        if cotangents is not None and cotangents.reach is not None and (self.singular or cotangents.masked):
+            zeros.append(cotangents.reach.later(cotangents.at))
         if zeros and (d.__class__ is Tensor or c.__class__ is Tensor):
-            if any([x.__class__ is Tensor and is_fact(x._node) for x in (c, d)]):
-                return apart(c * d if c.__class__ is Tensor else d * c, zeros)  # whatever the values: they may change
-            return product_apart(c, d, zeros=tuple(zeros))
+            if not any([x.__class__ is Tensor and is_fact(x._node) for x in (c, d)]):
+                return product_apart(c, d, zeros=tuple(zeros))
         p = d * c if d.__class__ is Tensor else c * d  # a Tensor first: Python and not NumPy finds the product
         return apart(p, zeros) if zeros else p
 
@@ -142,7 +141,10 @@ class Partial(Edge):
 def apart(product: Any, zeros: Sequence[Any]) -> Any:
     """A product with 0 wherever a zero of its factors beats an infinity or NaN: where one of ``zeros`` is 0, an array,
     or a function that finds it if there is need (None: nowhere)."""
-    if product.__class__ is not Tensor and finite(product):
+    if product.__class__ is Tensor:
+        if not is_fact(product._node):
+            return product_apart(product, 1.0, zeros=tuple(zeros))
+    elif finite(product):  # (whoever carries out the program again may meet an infinity)
         return product
     for zero in zeros:
         marks = zero() if callable(zero) else zero
@@ -161,7 +163,8 @@ class Apart(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        cotangents.select(raw)
+        if not cotangents.masked:
+            cotangents.select(raw)
         other, params = opened(kept, raw)
         c = self.product(g, other.conjugate(), (*params["zeros"], cotangents.reach.later(cotangents.at)))
         cotangents.add(i, c if like is None else fitted(c, like))
@@ -223,7 +226,7 @@ class Linear(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, (shape, dtype), params = entry
-        if self.selects:
+        if self.selects and not cotangents.masked:
             cotangents.select(raw)
         c = self.transpose(g, shape, **params)
         if c.dtype is not dtype:
@@ -311,7 +314,7 @@ class Ruled(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        if self.selects:
+        if self.selects and not cotangents.masked:
             cotangents.select(raw)
         if g.__class__ is list:
             g = tuple(g)

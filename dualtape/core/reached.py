@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.cotangents import fitted, unbroadcast
-from dualtape.core.recorders import paused
-from dualtape.core.standin import OPEN, Standin, every, finite
+from dualtape.core.recorders import STACK, paused
+from dualtape.core.standin import OPEN, Standin, every
 from dualtape.core.table import Edge, Row
 from dualtape.core.tensor import Tensor, among, raw
 from dualtape.facts import patterns
@@ -174,21 +174,18 @@ class Reach:
         self.marks = marks
         self.raw = raw
         self.full: dict[int, Any] = {}
-        self.passed: dict[int, tuple[Any, Any]] = {}
+        self.passed: dict[int, Any] = {}
         # Of what recorders may ask again later.
         self.asked: set[int] = set()
         self.found: dict[int, Any] = {}
         # Whether the operation that selected is still to be passed.
         self.first = True
 
-    def pass_by(self, i: int, e: Any, g: Any) -> None:
-        """The sweep has passed the entry of ``i``."""
-        shape = shape_of(g)
-        if self.first:
-            self.full[i] = shape
-            self.first = False
-        small = shape.__class__ is list or prod(shape) < SMALL
-        self.passed[i] = (e if small else outline(e, shape, self.raw)), shape
+    def begin(self, i: int, e: Any, g: Any) -> None:
+        """The sweep has passed the entry that leaves elements out of ``i`` first."""
+        self.full[i] = shape_of(g)
+        self.passed[i] = e
+        self.first = False
 
     def of(self, i: int) -> Any:
         """Marks of the cotangent of ``i``; None if all of it is reached."""
@@ -197,12 +194,12 @@ class Reach:
         marks = self.marks
         passed, self.passed = self.passed, {}
         with paused():
-            for k, (e, shape) in passed.items():
-                g = ones(shape) if k in self.full else marked(marks.pop(k, None))
+            for k, e in passed.items():
+                g = ones(self.full[k]) if k in self.full else marked(marks.pop(k, None))
                 if k in self.asked:
                     self.found[k] = g
                 if g is not None:
-                    e = outline(e, shape, self.raw)
+                    e = outline(e, shape_of(g), self.raw)
                     standin = among((g, *e)) if OPEN[0] else None
                     (e[0] if standin is None else standin).pull(e, g, marks, self.raw)
         found = self.found[i] if i in self.found else marks.get(i)
@@ -219,32 +216,79 @@ class Reach:
 # ------------------------------------------------------------------ forward mode
 def gaps(x: Any) -> Any:
     """Marks of a tangent or cotangent that a computation starts with; None if it has no zeros."""
-    there = raw(x) != 0
-    return None if every(there) else np.where(there, 1.0, 0.0)[()]
+    if not isinstance(x, (np.ndarray, np.generic)):
+        x = raw(x)
+        return None if every(x != 0) else marked(x)
+    return None if np.count_nonzero(x) == x.size else marked(x)
 
 
-def settled(e: Any, tangents: Sequence[Any], marks: Sequence[Any], result: Any, raw: bool) -> tuple[Any, Any]:
-    """The tangent of a result (or a tuple of them) with 0 where nothing is reached, and its marks (None: all is).
+class Later:
+    """Marks of the tangent of a result, found when somebody asks.
 
-    ``marks`` are those of the ``tangents`` of the operands; None where all is reached.
+    They are held as the entry and the marks of its operands: None for no tangent, a shape where all is reached.
     """
-    if all([m is None for m in marks]) and (not e[0].places or (len(tangents) > 1 and all([t is not None for t in tangents]))):
-        return result, None
-    several = result.__class__ is tuple
-    given = [None if t is None else ones(shape_of(t)) if m is None else m for t, m in zip(tangents, marks, strict=True)]
-    e = outline(e, shape_of(result), raw)
-    standin = among(given) if OPEN[0] else None
-    found = (e[0] if standin is None else standin).push(e, given, raw)
-    if several:
-        both = [(t, None) if t is None else apart_from(marked(m), t, raw) for t, m in zip(result, found, strict=True)]
-        full = all([m is None for _, m in both])
-        return tuple([t for t, _ in both]), None if full else tuple(map(marked, found))
-    return apart_from(found, result, raw)
+
+    __slots__ = ("depth", "e", "found", "given", "out")
+
+    def __init__(self, e: Any, given: list[Any], out: tuple[int, ...]) -> None:
+        self.e, self.given, self.out, self.found = e, given, out, None
+        self.depth = 1 + max([m.depth for m in given if m.__class__ is Later], default=0)
+        if self.depth > DEEPEST:
+            self()
+
+    def __call__(self) -> Any:
+        """The marks; None if all is reached."""
+        if self.e is not None:
+            facts = any([r.facts for r in STACK.get()])
+            with paused():
+                given = [known(m) for m in self.given]
+                also = list(given)  # (so that nobody thinks he holds them alone, and writes into them)
+                found = pushed(outline(self.e, self.out, not facts), given, not facts)
+                del also
+                self.found = marked(found) if found.__class__ is Tensor else gaps(np.broadcast_to(found, self.out))
+            self.e, self.given, self.depth = None, (), 0
+        return self.found
 
 
-def apart_from(marks: Any, tangent: Any, raw: bool) -> tuple[Any, Any]:
-    """A tangent with 0 where its marks are, and the marks, if there are any zeros among them."""
-    marks = gaps(marks)
-    if marks is None or (raw and finite(tangent)):
-        return tangent, marks
-    return unreached(marks, tangent), marks
+# How long a chain of marks may become before it is gone through.
+DEEPEST = 50
+
+
+def known(m: Any) -> Any:
+    """The marks of an operand: None for no tangent."""
+    if m.__class__ is Later:
+        found = m()
+        return ones(m.out) if found is None else found
+    return ones(m) if m.__class__ is tuple else m
+
+
+def pushed(e: Any, tangents: Sequence[Any], raw: bool) -> Any:
+    """One step along."""
+    try:
+        return e[0].push(e, tangents, raw)
+    except Exception:
+        standin = among(tangents)
+        if standin is None:
+            raise
+        return standin.push(e, tangents, raw)
+
+
+def marks_along(e: Any, tangents: Sequence[Any], marks: Sequence[Any], out: tuple[int, ...]) -> Any:
+    """Marks of a result from those of its operands, whose tangents are given; None where all is reached."""
+    edge = e[0]
+    if all([m is None for m in marks]) and (
+        not edge.places or (len(tangents) > 1 and all([t is not None for t in tangents]))
+    ):
+        return None
+    parts = e[1:] if isinstance(edge, Row) and edge.edges else (e,)
+    if all([part[0].spreads and part[2] is None and part[0].outline(part[3], True) is None for part in parts]):
+        # Element by element: all is reached where one operand is, and two alike reach what each does.
+        given = [m for t, m in zip(tangents, marks, strict=True) if t is not None]
+        if any([m is None for m in given]):
+            return None
+        if all([m is given[0] for m in given]):
+            return given[0]
+    if edge.moves and isinstance(edge, Row) and prod(out) >= SMALL:
+        return None  # a loop that writes single elements would become quadratic
+    given = [None if t is None else t.shape if m is None else m for t, m in zip(tangents, marks, strict=True)]
+    return Later(e if prod(out) < SMALL else outline(e, out, True), given, out)

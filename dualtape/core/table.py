@@ -67,6 +67,8 @@ class Edge:
     # For marks of what is reached (``reached.py``): whether its own rules carry them, or spread them element by element;
     # and whether its result has zeros of its own in forward mode.
     moves = spreads = places = False
+    # Whether a partial can be infinite where the value is finite; whether it is 0 where another operand is taken.
+    singular = chooses = False
 
     def __init__(self, pick: Any = None) -> None:
         self.pick = pick
@@ -154,10 +156,10 @@ def flat(kept: Any) -> Iterator[Any]:
 class Row:
     """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
-    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", *Columns.__annotations__)
+    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", "singular", *Columns.__annotations__)
 
     counts = True
-    moves = places = False
+    moves = spreads = places = False
     work: Any
     pattern: Any
     batch: Any
@@ -180,6 +182,7 @@ class Row:
         for k, edge in enumerate(self.edges):
             if edge is not None:
                 edge.row, edge.position = self, k
+        self.singular = any([edge is not None and edge.singular for edge in self.edges])
         # The kernel as it was given is for arrays alone.
         self.function = kernel
         self.kernel: Rule = passable(self, kernel)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from dualtape.core.cotangents import stretched
-from dualtape.core.reached import gaps, settled
+from dualtape.core.edges import apart
+from dualtape.core.reached import gaps, marks_along
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.tensor import Node, Tensor
 
@@ -125,15 +126,17 @@ class TangentRecorder(Recorder):
             out.tangents[key] = s
 
     def settled(self, entry: Any, nodes: Any, outs: Any, result: Any, raw: bool) -> Any:
-        """The tangent of a result, or those of several, with 0 where nothing is reached; its marks are hung up."""
+        """The tangent of a result, 0 where nothing is reached; its marks are hung up. (Of several: all are reached.)"""
+        if len(outs) > 1:
+            return result
         key = self.key
         held = [{} if n is None or n.tangents is None else n.tangents for n in nodes]
-        result, marks = settled(entry, [t.get(key) for t in held], [t.get(~key) for t in held], result, raw)
-        if marks is not None:
-            self.apart = True
-            for out, m in zip(outs, marks if len(outs) > 1 else (marks,), strict=True):
-                attach(out, ~key, m)
-        return result
+        marks = marks_along(entry, [t.get(key) for t in held], [t.get(~key) for t in held], outs[0].value.shape)
+        if marks is None:
+            return result
+        self.apart = True
+        attach(outs[0], ~key, marks)
+        return apart(result, [marks]) if entry[0].singular else result
 
     def outside(self, stack: Stack) -> Stack:
         """The recorders that follow what this one computes: those that were entered before it."""

@@ -41,8 +41,7 @@ def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
                 c = c._node.value
         cotangents.add(node.id, c)
     cotangents.owned.clear()
-    if given is not None:
-        cotangents.start_apart(not recorders.live())
+    cotangents.seeded = given is not None
     return cotangents
 
 

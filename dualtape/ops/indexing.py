@@ -104,8 +104,8 @@ class Getitem(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, (shape, dtype), (index, basic) = entry
-        if cotangents.reach is None:
-            cotangents.select(raw)
+        if not (cotangents.cut if basic else cotangents.masked):
+            cotangents.leave_out(raw) if basic else cotangents.select(raw)
         before = cotangents.get(i)
         if g.__class__ is Tensor or before.__class__ is Tensor or isinstance(g, Standin) or isinstance(before, Standin):
             if basic and not g.shape and before.__class__ is Tensor and i in cotangents.owned:
@@ -157,7 +157,7 @@ def pull_read(entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
     g = cast_back(repeated(level, g), dtype)
     if g.__class__ is not ndarray:
         return False
-    cotangents.select(raw)
+    cotangents.leave_out(raw) if basic else cotangents.select(raw)
     key, part = batches.placed(level, g, index, len(shape))
     if basic:
         buffer[key] += part
