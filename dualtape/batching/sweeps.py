@@ -182,8 +182,7 @@ class BatchRecorder(TangentRecorder):
         try:
             batch = among(found)
             result = (entry[0] if batch is None else batch).push(entry, found, raw)
-            if self.apart or entry[0].places:
-                result = self.settled(entry, nodes, outs, result, raw)
+            result = self.settled(entry, nodes, outs, result, raw)
         finally:
             level.leave(before)
         for out, t in zip(outs, (result,) if len(outs) == 1 else result, strict=True):

@@ -11,7 +11,7 @@ from dualtape.core.calls import PLAIN, call_of_two
 from dualtape.core.cotangents import cast_back, fitted
 from dualtape.core.reached import unreached
 from dualtape.core.recorders import is_fact
-from dualtape.core.standin import finite
+from dualtape.core.standin import Standin, finite
 from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, masks, publish
 from dualtape.core.tensor import Node, Tensor, opened
 from dualtape.facts import costs, patterns
@@ -107,34 +107,43 @@ class Partial(Edge):
     def product(self, c: Any, kept: Any, raw: bool, cotangents: Any, back: bool) -> Any:
         """A cotangent times the conjugate partial, or a tangent times the partial: of large arrays in blocks, under
         recorders as Tensors, with 0 where another operand is taken or no target reaches."""
-        zeros = []
-        values = kept if kept.__class__ is tuple else (kept,)
-        opened_values = tuple([opened(a, raw) for a in values])
         if raw and not self.whole and c.__class__ is ndarray and c.size >= blocks.LARGE:
-            if blocks.blockwise(opened_values, c):  # real arrays
-                p = blocks.product(c, self.partial, opened_values)
+            values = kept if kept.__class__ is tuple else (kept,)
+            values = tuple([opened(a, True) for a in values])
+            if blocks.blockwise(values, c):  # real arrays
+                p = blocks.product(c, self.partial, values)
                 reach = None if cotangents is None or not (self.singular or cotangents.masked) else cotangents.reach
                 return p if reach is None else apart(p, [reach.later(cotangents.at)])
-        d = self.partial(*opened_values)
+        read = opened(kept, raw)
+        d = self.partial(*read) if kept.__class__ is tuple else self.partial(read)
         if back:
             d = d.conjugate()
-        if self.chooses or masks(d):
+        zeros = []
+        if self.chooses or is_mask(kept):
             zeros.append(d)
             if cotangents is not None and not cotangents.masked:
                 cotangents.select(raw)
         if cotangents is not None and cotangents.reach is not None and (self.singular or cotangents.masked):
             zeros.append(cotangents.reach.later(cotangents.at))
-        if zeros and (d.__class__ is Tensor or c.__class__ is Tensor):
-            if not any([x.__class__ is Tensor and is_fact(x._node) for x in (c, d)]):
-                return product_apart(c, d, zeros=tuple(zeros))
+        if zeros and (d.__class__ is Tensor or c.__class__ is Tensor) and not (at_once(c) or at_once(d)):
+            return product_apart(c, d, zeros=tuple(zeros))
         p = d * c if d.__class__ is Tensor else c * d  # a Tensor first: Python and not NumPy finds the product
         return apart(p, zeros) if zeros else p
 
+    def keep(self, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        kept = super().keep(nodes, params)
+        return (kept,) if kept is not nodes[OUT] and masks(kept) else kept
+
     def outline(self, kept: Any, raw: bool) -> Any:
-        mask = kept[0] if kept.__class__ is tuple and len(kept) == 1 else kept
-        if not (self.chooses or masks(mask)):
+        if not (self.chooses or is_mask(kept)):
             return None
-        return self.partial(*[opened(a, raw) for a in (kept if kept.__class__ is tuple else (kept,))])
+        read = opened(kept, raw)
+        return self.partial(*read) if kept.__class__ is tuple else self.partial(read)
+
+
+def is_mask(kept: Any) -> bool:
+    """Whether what a partial reads is a mask, which an entry keeps in a tuple by itself."""
+    return kept.__class__ is tuple and len(kept) == 1
 
 
 # ------------------------------------------------------------------ zeros that nothing can change
@@ -142,15 +151,21 @@ def apart(product: Any, zeros: Sequence[Any]) -> Any:
     """A product with 0 wherever a zero of its factors beats an infinity or NaN: where one of ``zeros`` is 0, an array,
     or a function that finds it if there is need (None: nowhere)."""
     if product.__class__ is Tensor:
-        if not is_fact(product._node):
+        if not at_once(product):
             return product_apart(product, 1.0, zeros=tuple(zeros))
-    elif finite(product):  # (whoever carries out the program again may meet an infinity)
+    elif finite(product):
         return product
     for zero in zeros:
         marks = zero() if callable(zero) else zero
         if marks is not None:
             product = unreached(marks, product)
     return product
+
+
+def at_once(x: Any) -> bool:
+    """Whether zeros are to be found now, though no infinity was met: who carries out the program again may meet one,
+    and a stand-in may be gone when it is met."""
+    return x.__class__ is Tensor and (isinstance(x._node.value, Standin) or is_fact(x._node))
 
 
 class Apart(Edge):
@@ -175,9 +190,9 @@ class Apart(Edge):
             return self.product(t, other, params["zeros"])
 
     def product(self, x: Any, y: Any, zeros: tuple[Any, ...]) -> Any:
-        if x.__class__ is Tensor or y.__class__ is Tensor:
+        if (x.__class__ is Tensor or y.__class__ is Tensor) and not (at_once(x) or at_once(y)):
             return product_apart(x, y, zeros=zeros)
-        return apart(x * y, zeros)
+        return apart(y * x if y.__class__ is Tensor else x * y, zeros)
 
     def outline(self, kept: Any, raw: bool) -> Any:
         zeros = kept[1]["zeros"]

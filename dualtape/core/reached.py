@@ -125,6 +125,9 @@ class Everything(Row):
 
     moves = True
 
+    def inputs(self, entry: Any) -> tuple[int, ...]:
+        return entry[1]  # type: ignore[no-any-return]
+
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, ids, ins, _ = entry
         total = sum([np.sum(c) for c in (g if g.__class__ is list else [g]) if c is not None])
@@ -191,17 +194,19 @@ class Reach:
         """Marks of the cotangent of ``i``; None if all of it is reached."""
         if self.first or i in self.full:
             return None
-        marks = self.marks
-        passed, self.passed = self.passed, {}
+        marks, passed = self.marks, self.passed
         with paused():
-            for k, e in passed.items():
-                g = ones(self.full[k]) if k in self.full else marked(marks.pop(k, None))
-                if k in self.asked:
-                    self.found[k] = g
+            while passed:
+                k = next(iter(passed))
+                g = ones(self.full[k]) if k in self.full else marked(marks.get(k))
                 if g is not None:
-                    e = outline(e, shape_of(g), self.raw)
+                    e = outline(passed[k], shape_of(g), self.raw)
                     standin = among((g, *e)) if OPEN[0] else None
                     (e[0] if standin is None else standin).pull(e, g, marks, self.raw)
+                if k in self.asked:
+                    self.found[k] = g
+                marks.pop(k, None)
+                del passed[k]
         found = self.found[i] if i in self.found else marks.get(i)
         return 0.0 if found is None else found
 
@@ -276,19 +281,20 @@ def pushed(e: Any, tangents: Sequence[Any], raw: bool) -> Any:
 def marks_along(e: Any, tangents: Sequence[Any], marks: Sequence[Any], out: tuple[int, ...]) -> Any:
     """Marks of a result from those of its operands, whose tangents are given; None where all is reached."""
     edge = e[0]
-    if all([m is None for m in marks]) and (
-        not edge.places or (len(tangents) > 1 and all([t is not None for t in tangents]))
-    ):
+    several = isinstance(edge, Row)
+    parts = e[1:] if several and edge.edges else (e,)
+    chosen = any([part[0].spreads and part[0].outline(part[3], True) is not None for part in parts])
+    left_out = edge.places and (not several or any([t is None for t in tangents]))
+    if not (chosen or left_out) and all([m is None for m in marks]):
         return None
-    parts = e[1:] if isinstance(edge, Row) and edge.edges else (e,)
-    if all([part[0].spreads and part[2] is None and part[0].outline(part[3], True) is None for part in parts]):
+    if not chosen and all([part[0].spreads and part[2] is None for part in parts]):
         # Element by element: all is reached where one operand is, and two alike reach what each does.
         given = [m for t, m in zip(tangents, marks, strict=True) if t is not None]
         if any([m is None for m in given]):
             return None
         if all([m is given[0] for m in given]):
             return given[0]
-    if edge.moves and isinstance(edge, Row) and prod(out) >= SMALL:
+    if edge.moves and several and prod(out) >= SMALL:
         return None  # a loop that writes single elements would become quadratic
     given = [None if t is None else t.shape if m is None else m for t, m in zip(tangents, marks, strict=True)]
     return Later(e if prod(out) < SMALL else outline(e, out, True), given, out)

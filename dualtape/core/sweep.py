@@ -258,9 +258,10 @@ def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
     if not marks:
         return walked(steps, tangents, None, raw)
     start = dict(tangents)
-    if raw and all(map(finite, (found := walked(steps, tangents, None, raw)).values())):
-        return found
-    return walked(steps, start, marks, raw)
+    with np.errstate(invalid="ignore"):
+        if raw and all(map(finite, (found := walked(steps, tangents, None, raw)).values())):
+            return found
+        return walked(steps, start, marks, raw)
 
 
 def walked(

@@ -156,7 +156,7 @@ def flat(kept: Any) -> Iterator[Any]:
 class Row:
     """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
-    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", "singular", *Columns.__annotations__)
+    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", "singular", "chooses", *Columns.__annotations__)
 
     counts = True
     moves = spreads = places = False
@@ -183,6 +183,7 @@ class Row:
             if edge is not None:
                 edge.row, edge.position = self, k
         self.singular = any([edge is not None and edge.singular for edge in self.edges])
+        self.chooses = any([edge is not None and edge.chooses for edge in self.edges])
         # The kernel as it was given is for arrays alone.
         self.function = kernel
         self.kernel: Rule = passable(self, kernel)
@@ -246,8 +247,9 @@ class Row:
                 total = s if total is None else added(total, s)
         return total
 
-    def along(self, nodes: tuple[Any, ...], params: Any, s: Any, t: Any, raw: bool) -> Any:
-        """The way along of a row of two operands while it runs, of which nothing is kept; one tangent may be None."""
+    def along(self, nodes: tuple[Any, ...], params: Any, s: Any, t: Any, raw: bool, mask: bool) -> Any:
+        """The way along of a row of two operands while it runs, of which nothing is kept; one tangent may be None, and
+        its operand a ``mask``."""
         e, f = self.edges
         x, y, _ = nodes
         p, q = e.pick, f.pick
@@ -255,11 +257,11 @@ class Row:
             kept_x = nodes[p] if p.__class__ is int else e.keep(nodes, params)
             like_x = (x.value.shape, x.value.dtype) if e.exact else None
             if t is None:
-                return e.along(s, like_x, (y,) if kept_x is y and masks(y) else kept_x, raw)
+                return e.along(s, like_x, (y,) if mask and kept_x is y else kept_x, raw)
         kept_y = nodes[q] if q.__class__ is int else f.keep(nodes, params)
         like_y = (y.value.shape, y.value.dtype) if f.exact else None
         if s is None:
-            return f.along(t, like_y, (x,) if kept_y is x and masks(x) else kept_y, raw)
+            return f.along(t, like_y, (x,) if mask and kept_y is x else kept_y, raw)
         # One expression: NumPy adds large products in place.
         return e.along(s, like_x, kept_x, raw) + f.along(t, like_y, kept_y, raw)
 

@@ -6,12 +6,14 @@ under the complement of the key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dualtape.core.cotangents import stretched
 from dualtape.core.edges import apart
 from dualtape.core.reached import gaps, marks_along
 from dualtape.core.recorders import STACK, Recorder, Stack
+from dualtape.core.table import masks
 from dualtape.core.tensor import Node, Tensor
 
 
@@ -84,7 +86,7 @@ class TangentRecorder(Recorder):
             s = edge.along(t, like, kept, not outer)
             if like is not None and not edge.exact:
                 s = stretched(s, like[2], like[3])
-            if self.apart or edge.places:
+            if self.apart or edge.places or edge.chooses:
                 s = self.settled((edge, node.id, like, kept), (node,), (out,), s, not outer)
         finally:
             if outer:
@@ -102,6 +104,7 @@ class TangentRecorder(Recorder):
             return
         outer = () if stack[0] is self else self.outside(stack)
         raw = not outer
+        mask = masks(y) if t is None else s is None and masks(x)
         if raw:
             if s.__class__ is Tensor:
                 s = s._node.value
@@ -110,10 +113,10 @@ class TangentRecorder(Recorder):
         else:
             STACK.set(outer)
         try:
-            s = row.along((x, y, out), params, s, t, raw)
+            s = row.along((x, y, out), params, s, t, raw, mask)
             if not (s.dtype is value.dtype and s.shape == value.shape):
                 s = stretched(s, value.shape, value.dtype)
-            if self.apart:
+            if self.apart or row.chooses or mask:
                 nodes = [n for n in (x, y) if n.__class__ is Node and n.tangents is not None and key in n.tangents]
                 entry = row.entry((x, y), out, params, {n.id for n in nodes})
                 s = self.settled(entry, nodes, (out,), s, raw)
@@ -143,13 +146,16 @@ class TangentRecorder(Recorder):
         return tuple([r for r in stack[: stack.index(self)] if r.live])
 
 
-def start(node: Node, key: int, tangent: Any) -> bool:
-    """Hang on a node a tangent to start with, and its marks; whether it has any."""
-    attach(node, key, tangent)
-    marks = gaps(tangent)
-    if marks is not None:
-        attach(node, ~key, marks)
-    return marks is not None
+def start(nodes: Sequence[Node], key: int, tangents: Sequence[Any]) -> bool:
+    """Hang on nodes tangents to start with, and their marks; whether there are any."""
+    apart = False
+    for node, t in zip(nodes, tangents, strict=True):
+        attach(node, key, t)
+        marks = gaps(t)
+        if marks is not None:
+            attach(node, ~key, marks)
+            apart = True
+    return apart
 
 
 def finish(node: Node, key: int) -> None:

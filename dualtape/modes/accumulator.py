@@ -70,7 +70,7 @@ class ForwardAccumulator:
             else:
                 t = tangent_like(node.value, t, name)
             checked.append((node, t))
-        self._apart = any([start(node, self._key, t) for node, t in checked])
+        self._apart = start([node for node, _ in checked], self._key, [t for _, t in checked])
         self._marked = [node.tangents for node, _ in checked]
 
     # Where the primals keep their tangents. Not the primals: those may go while the accumulator stays.

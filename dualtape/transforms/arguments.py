@@ -142,8 +142,7 @@ def carrying(
 ) -> tuple[Any, list[Any]]:
     """``run()`` with tangents on the leaves; its result, and the tangent (or None) of each of the ``outputs`` of it."""
     key = new_id()
-    apart = [start(leaf._node, key, t) for leaf, t in zip(leaves, tangents, strict=True)]
-    recorder = TangentRecorder(key, any(apart))
+    recorder = TangentRecorder(key, start([leaf._node for leaf in leaves], key, tangents))
     stack = STACK.get()
     tapes = [(r.entries, len(r.entries)) for r in stack if r.entries is not None] if stack else ()
     recorders.enter(recorder)
