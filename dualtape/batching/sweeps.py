@@ -182,7 +182,8 @@ class BatchRecorder(TangentRecorder):
         try:
             batch = among(found)
             result = (entry[0] if batch is None else batch).push(entry, found, raw)
-            result = self.settled(entry, nodes, outs, result, raw)
+            if len(outs) == 1:
+                result = self.settled(entry, nodes, outs[0], result)
         finally:
             level.leave(before)
         for out, t in zip(outs, (result,) if len(outs) == 1 else result, strict=True):

@@ -123,11 +123,18 @@ class Partial(Edge):
             zeros.append(d)
             if cotangents is not None and not cotangents.masked:
                 cotangents.select(raw)
-        if cotangents is not None and cotangents.reach is not None and (self.singular or cotangents.masked):
+        apart_from = cotangents is not None and cotangents.reach is not None and (self.singular or cotangents.masked)
+        tensors = d.__class__ is Tensor or c.__class__ is Tensor
+        if not tensors:
+            p = c * d
+            if not (zeros or apart_from) or finite(p):
+                return p
+        if apart_from:
             zeros.append(cotangents.reach.later(cotangents.at))
-        if zeros and (d.__class__ is Tensor or c.__class__ is Tensor) and not (at_once(c) or at_once(d)):
+        if zeros and tensors and not (at_once(c) or at_once(d)):
             return product_apart(c, d, zeros=tuple(zeros))
-        p = d * c if d.__class__ is Tensor else c * d  # a Tensor first: Python and not NumPy finds the product
+        if tensors:
+            p = d * c if d.__class__ is Tensor else c * d  # a Tensor first: Python and not NumPy finds the product
         return apart(p, zeros) if zeros else p
 
     def keep(self, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -227,7 +234,7 @@ class Linear(Edge):
     ``transpose(g, shape, **params)`` maps a cotangent back to an operand of that shape.
     """
 
-    __slots__ = ("places", "selects", "transpose")
+    __slots__ = ("moves", "places", "selects", "transpose")
 
     def __init__(self, transpose: Rule, selects: bool = False, places: bool = False) -> None:
         super().__init__(PARAMS)
@@ -235,9 +242,9 @@ class Linear(Edge):
         self.selects = selects
         self.places = places
 
-    @property
-    def moves(self) -> bool:
-        return self.row.pattern in MOVING
+    def enter(self, row: Row, position: int) -> None:
+        super().enter(row, position)
+        self.moves = row.pattern in MOVING
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, (shape, dtype), params = entry
@@ -264,7 +271,7 @@ class Factor(Edge):
     ``transpose(g, other, shape, **params)`` is linear in the first two.
     """
 
-    __slots__ = ("transpose",)
+    __slots__ = ("moves", "transpose")
 
     def __init__(self, transpose: Rule, other: int) -> None:
         super().__init__((other, PARAMS))
@@ -280,9 +287,9 @@ class Factor(Edge):
         row = self.row
         return (row.call if x.__class__ is Tensor or y.__class__ is Tensor else row.kernel)(x, y, **params)
 
-    @property
-    def moves(self) -> bool:
-        return self.row.pattern in (patterns.multiplied, patterns.contracted)
+    def enter(self, row: Row, position: int) -> None:
+        super().enter(row, position)
+        self.moves = row.pattern in (patterns.multiplied, patterns.contracted)
 
     def outline(self, kept: Any, raw: bool) -> Any:
         other, params = kept
@@ -302,7 +309,7 @@ class Ruled(Edge):
     a cotangent, and ``jvp`` returns a tuple. Names are turned into positions in what an entry keeps.
     """
 
-    __slots__ = ("facts", "jvp", "jvp_reads", "selects", "vjp", "vjp_reads")
+    __slots__ = ("facts", "jvp", "jvp_reads", "moves", "selects", "vjp", "vjp_reads")
 
     def __init__(
         self, jvp: Rule, jvp_reads: Sequence[str], vjp: Rule, vjp_reads: Sequence[str], selects: bool = False
@@ -315,7 +322,7 @@ class Ruled(Edge):
         places = {n: k for k, n in enumerate(kept)} | OF_OPERAND
         self.jvp, self.jvp_reads = jvp, [places[n] for n in jvp_reads]
         self.vjp, self.vjp_reads = vjp, [places[n] for n in vjp_reads]
-        self.selects = selects
+        self.selects = self.moves = selects
 
     def keep(self, nodes: Any, params: dict[str, Any]) -> Any:
         if self.facts:
@@ -337,11 +344,6 @@ class Ruled(Edge):
 
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         return self.jvp(t, *self.read(self.jvp_reads, like, kept, raw))
-
-    @property
-    def moves(self) -> bool:
-        return self.selects
-
 
 # Names in rules that are read from shapes and dtypes: places from the end of an operand's likeness, and of all results.
 OF_OPERAND = {"shape": -2, "dtype": -1}

@@ -282,10 +282,16 @@ def marks_along(e: Any, tangents: Sequence[Any], marks: Sequence[Any], out: tupl
     """Marks of a result from those of its operands, whose tangents are given; None where all is reached."""
     edge = e[0]
     several = isinstance(edge, Row)
+    if edge.moves:
+        if all([m is None for m in marks]):
+            if not edge.places or (several and all([t is not None for t in tangents])):
+                return None
+        if several and prod(out) >= SMALL:
+            return None  # a loop that writes single elements would become quadratic
+        return Later(e, given_marks(tangents, marks), out)
     parts = e[1:] if several and edge.edges else (e,)
     chosen = any([part[0].spreads and part[0].outline(part[3], True) is not None for part in parts])
-    left_out = edge.places and (not several or any([t is None for t in tangents]))
-    if not (chosen or left_out) and all([m is None for m in marks]):
+    if not chosen and all([m is None for m in marks]):
         return None
     if not chosen and all([part[0].spreads and part[2] is None for part in parts]):
         # Element by element: all is reached where one operand is, and two alike reach what each does.
@@ -294,7 +300,9 @@ def marks_along(e: Any, tangents: Sequence[Any], marks: Sequence[Any], out: tupl
             return None
         if all([m is given[0] for m in given]):
             return given[0]
-    if edge.moves and several and prod(out) >= SMALL:
-        return None  # a loop that writes single elements would become quadratic
-    given = [None if t is None else t.shape if m is None else m for t, m in zip(tangents, marks, strict=True)]
-    return Later(e if prod(out) < SMALL else outline(e, out, True), given, out)
+    return Later(e if prod(out) < SMALL else outline(e, out, True), given_marks(tangents, marks), out)
+
+
+def given_marks(tangents: Sequence[Any], marks: Sequence[Any]) -> list[Any]:
+    """The marks of operands, as ``Later`` holds them."""
+    return [None if t is None else t.shape if m is None else m for t, m in zip(tangents, marks, strict=True)]

@@ -254,14 +254,13 @@ def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
     Where a tangent has zeros to start with and an infinity comes out, once more: what is not reached stays 0.
     """
     raw = not recorders.live()
-    marks = {i: m for i, t in tangents.items() if (m := gaps(t)) is not None}
-    if not marks:
-        return walked(steps, tangents, None, raw)
     start = dict(tangents)
     with np.errstate(invalid="ignore"):
-        if raw and all(map(finite, (found := walked(steps, tangents, None, raw)).values())):
+        found = walked(steps, tangents, None, raw) if raw else {}
+        if raw and all(map(finite, found.values())):
             return found
-        return walked(steps, start, marks, raw)
+        marks = {i: m for i, t in start.items() if (m := gaps(t)) is not None}
+        return found if raw and not marks else walked(steps, start, marks or None, raw)
 
 
 def walked(

@@ -73,6 +73,10 @@ class Edge:
     def __init__(self, pick: Any = None) -> None:
         self.pick = pick
 
+    def enter(self, row: Row, position: int) -> None:
+        """It is the edge of a row's operand."""
+        self.row, self.position = row, position
+
     @property
     def name(self) -> str:
         """The name of its row."""
@@ -179,17 +183,17 @@ class Row:
         self.kind = kind
         self.outputs = outputs
         self.edges = tuple(edges)
+        for column in Columns.__annotations__:
+            setattr(self, column, columns.get(column, DEFAULTS.get(column)))
         for k, edge in enumerate(self.edges):
             if edge is not None:
-                edge.row, edge.position = self, k
+                edge.enter(self, k)
         self.singular = any([edge is not None and edge.singular for edge in self.edges])
         self.chooses = any([edge is not None and edge.chooses for edge in self.edges])
         # The kernel as it was given is for arrays alone.
         self.function = kernel
         self.kernel: Rule = passable(self, kernel)
         self.call: Rule = self.kernel
-        for column in Columns.__annotations__:
-            setattr(self, column, columns.get(column, DEFAULTS.get(column)))
 
     @property
     def row(self) -> Row:

@@ -17,6 +17,9 @@ from dualtape.core.table import masks
 from dualtape.core.tensor import Node, Tensor
 
 
+NOTHING: dict[int, Any] = {}
+
+
 class TangentRecorder(Recorder):
     """One activation of an accumulator. Tangents hang on the nodes, under the accumulator's key."""
 
@@ -50,14 +53,14 @@ class TangentRecorder(Recorder):
                 if found[k].__class__ is Tensor:
                     found[k] = found[k]._node.value
             result = entry[0].push(entry, found, True)
-            if self.apart or entry[0].places:
-                result = self.settled(entry, nodes, outs, result, True)
+            if (self.apart or entry[0].places) and len(outs) == 1:
+                result = self.settled(entry, nodes, outs[0], result)
         else:
             STACK.set(outer)
             try:
                 result = entry[0].push(entry, found, False)
-                if self.apart or entry[0].places:
-                    result = self.settled(entry, nodes, outs, result, False)
+                if (self.apart or entry[0].places) and len(outs) == 1:
+                    result = self.settled(entry, nodes, outs[0], result)
             finally:
                 STACK.set(stack)
         if len(outs) == 1:
@@ -86,8 +89,8 @@ class TangentRecorder(Recorder):
             s = edge.along(t, like, kept, not outer)
             if like is not None and not edge.exact:
                 s = stretched(s, like[2], like[3])
-            if self.apart or edge.places or edge.chooses:
-                s = self.settled((edge, node.id, like, kept), (node,), (out,), s, not outer)
+            if (self.apart and ~self.key in tangents) or edge.places or edge.chooses:
+                s = self.settled((edge, node.id, like, kept), (node,), out, s)
         finally:
             if outer:
                 STACK.set(stack)
@@ -118,8 +121,8 @@ class TangentRecorder(Recorder):
                 s = stretched(s, value.shape, value.dtype)
             if self.apart or row.chooses or mask:
                 nodes = [n for n in (x, y) if n.__class__ is Node and n.tangents is not None and key in n.tangents]
-                entry = row.entry((x, y), out, params, {n.id for n in nodes})
-                s = self.settled(entry, nodes, (out,), s, raw)
+                if row.chooses or mask or any([~key in n.tangents for n in nodes]):
+                    s = self.settled(row.entry((x, y), out, params, {n.id for n in nodes}), nodes, out, s)
         finally:
             if outer:
                 STACK.set(stack)
@@ -128,18 +131,19 @@ class TangentRecorder(Recorder):
         else:
             out.tangents[key] = s
 
-    def settled(self, entry: Any, nodes: Any, outs: Any, result: Any, raw: bool) -> Any:
-        """The tangent of a result, 0 where nothing is reached; its marks are hung up. (Of several: all are reached.)"""
-        if len(outs) > 1:
-            return result
-        key = self.key
-        held = [{} if n is None or n.tangents is None else n.tangents for n in nodes]
-        marks = marks_along(entry, [t.get(key) for t in held], [t.get(~key) for t in held], outs[0].value.shape)
+    def settled(self, entry: Any, nodes: Any, out: Node, result: Any) -> Any:
+        """The tangent of a result, 0 where nothing is reached; its marks are hung up."""
+        key, edge = self.key, entry[0]
+        if len(nodes) == 1 and edge.spreads and entry[2] is None and edge.outline(entry[3], True) is None:
+            marks = nodes[0].tangents.get(~key)  # one operand, element by element
+        else:
+            held = [NOTHING if n is None or n.tangents is None else n.tangents for n in nodes]
+            marks = marks_along(entry, [t.get(key) for t in held], [t.get(~key) for t in held], out.value.shape)
         if marks is None:
             return result
         self.apart = True
-        attach(outs[0], ~key, marks)
-        return apart(result, [marks]) if entry[0].singular else result
+        attach(out, ~key, marks)
+        return apart(result, [marks]) if edge.singular else result
 
     def outside(self, stack: Stack) -> Stack:
         """The recorders that follow what this one computes: those that were entered before it."""

@@ -314,7 +314,8 @@ class Assign(Together):
             params = params | {"index": (index := unfolded(index, raw))}
             g = lifted(g, index)
         plain = not (g.__class__ is Tensor or isinstance(g, Standin))
-        cotangents.select(raw)
+        if not cotangents.masked:
+            cotangents.select(raw)
         if j:
             c = read(g, index, basic)
             if not basic:
