@@ -7,6 +7,7 @@ from typing import Any
 
 from dualtape.batching.examples import one_by_one, stacked
 from dualtape.batching.physical import top
+from dualtape.core.reached import Reach
 from dualtape.core.standin import Refused
 from dualtape.core.sweep import Cotangents
 from dualtape.core.tensor import among, tensor
@@ -48,10 +49,12 @@ def portion(cotangents: Cotangents) -> Cotangents:
 def pull_each(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> Cotangents:
     """What a step adds to the cotangents, from one example after the other."""
     part = portion(cotangents)
+    reached = None if cotangents.reach is None else cotangents.reach.of(cotangents.at)
 
-    def pull_one(entry: Any, c: Any) -> dict[int, Any]:
-        one = Cotangents()  # (what is reached is not known of single examples)
-        one.quiet = part.quiet
+    def pull_one(entry: Any, c: Any, marks: Any) -> dict[int, Any]:
+        one = portion(part)
+        if reached is not None:
+            one.reach = Reach.told(one.at, marks)
         outer = among((c, *entry))
         (entry[0] if outer is None else outer).pull(entry, c, one, raw)
         if one.masked:
@@ -60,7 +63,7 @@ def pull_each(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> 
         return dict(one)
 
     with level.outside():
-        found = one_by_one(level, e[0].name, pull_one, (e, g), {})
+        found = one_by_one(level, e[0].name, pull_one, (e, g, reached), {})
         for i in dict.fromkeys(i for one in found for i in one):
             c = stacked(level, [one.get(i) for one in found])
             part[i] = c if raw else tensor(c)

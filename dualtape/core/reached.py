@@ -184,6 +184,14 @@ class Reach:
         # Whether the operation that selected is still to be passed.
         self.first = True
 
+    @classmethod
+    def told(cls, i: int, marks: Any) -> Reach:
+        """One that knows the marks of the cotangent of ``i``."""
+        reach = cls({}, True)
+        reach.found[i] = marks
+        reach.first = False
+        return reach
+
     def begin(self, i: int, e: Any, g: Any) -> None:
         """The sweep has passed the entry that leaves elements out of ``i`` first."""
         self.full[i] = shape_of(g)
