@@ -81,7 +81,7 @@ ELEMENTWISE: list[AnyCase] = [
     case("multiply", np.multiply, draw(4), draw(4), analytic=True),
     case("multiply", lambda x, y: x * y, complexes(3), draw(3), label="complex with real"),
     case("multiply", lambda x: x * x, draw(4), analytic=True, label="one operand twice"),
-    case("zero_wins", lambda x, y: row("zero_wins")(x, y), draw(3), draw(3)),
+    case("product_apart", lambda x, y: row("product_apart")(x, y, zeros=()), draw(3), draw(3)),
     case("divide", np.divide, draw(4), positive(4), analytic=True),
     case("divide", lambda x, y: x / y, complexes(3), complexes(3), label="complex"),
     case("divide", lambda x, y: x / y, draw(3), complexes(3), label="real by complex"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from dualtape.batching.examples import one_by_one, stacked
 from dualtape.batching.physical import top
+from dualtape.core.reached import Reach
 from dualtape.core.standin import Refused
 from dualtape.core.sweep import Cotangents
 from dualtape.core.tensor import among, tensor
@@ -28,7 +29,10 @@ def pull(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
             raise Refused(f"{e[0].name}: recorders inside the batch follow this step") from error
         part = pull_each(level, e, g, cotangents, raw)
     if part is not cotangents:
-        cotangents.masked |= part.masked
+        if part.masked:
+            cotangents.select(raw)
+        elif part.cut and not cotangents.cut:
+            cotangents.leave_out(raw)
         cotangents.quiet = part.quiet
         for i, c in part.items():
             cotangents.add(i, c)
@@ -37,24 +41,29 @@ def pull(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> None:
 def portion(cotangents: Cotangents) -> Cotangents:
     """Cotangents of their own for a part of a sweep."""
     part = Cotangents()
-    part.masked, part.quiet = cotangents.masked, cotangents.quiet
+    part.reach, part.at, part.quiet = cotangents.reach, cotangents.at, cotangents.quiet
+    part.masked, part.cut = cotangents.masked, cotangents.cut
     return part
 
 
 def pull_each(level: Any, e: Any, g: Any, cotangents: Cotangents, raw: bool) -> Cotangents:
     """What a step adds to the cotangents, from one example after the other."""
     part = portion(cotangents)
+    reached = None if cotangents.reach is None else cotangents.reach.of(cotangents.at)
 
-    def pull_one(entry: Any, c: Any) -> dict[int, Any]:
+    def pull_one(entry: Any, c: Any, marks: Any) -> dict[int, Any]:
         one = portion(part)
+        if reached is not None:
+            one.reach = Reach.told(one.at, marks)
         outer = among((c, *entry))
         (entry[0] if outer is None else outer).pull(entry, c, one, raw)
-        part.masked |= one.masked
+        if one.masked:
+            part.select(raw)
         part.quiet = one.quiet
         return dict(one)
 
     with level.outside():
-        found = one_by_one(level, e[0].name, pull_one, (e, g), {})
+        found = one_by_one(level, e[0].name, pull_one, (e, g, reached), {})
         for i in dict.fromkeys(i for one in found for i in one):
             c = stacked(level, [one.get(i) for one in found])
             part[i] = c if raw else tensor(c)

@@ -75,6 +75,7 @@ def pull_many(
     def back(start: dict[int, Any]) -> list[Any]:
         cotangents = Cotangents()
         cotangents.update(start)
+        cotangents.seeded = True
         return sweep(entries, cotangents, sources, False, all_watched)
 
     return run_many(back, {target.id: seeds}, len(seeds), looped, one_by_one)
@@ -181,6 +182,8 @@ class BatchRecorder(TangentRecorder):
         try:
             batch = among(found)
             result = (entry[0] if batch is None else batch).push(entry, found, raw)
+            if len(outs) == 1:
+                result = self.settled(entry, nodes, outs[0], result)
         finally:
             level.leave(before)
         for out, t in zip(outs, (result,) if len(outs) == 1 else result, strict=True):

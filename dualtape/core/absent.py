@@ -83,11 +83,12 @@ def holds(a: Any) -> bool:
 class Following(Edge):
     """An edge that keeps parameters with nodes inside: its rules see them as they see operands."""
 
-    __slots__ = ("edge", "exact")
+    __slots__ = ("edge", "exact", "moves", "places")
 
     def __init__(self, edge: Edge) -> None:
         super().__init__(edge.pick)
         self.edge, self.row, self.position, self.exact = edge, edge.row, edge.position, edge.exact
+        self.moves, self.places = edge.moves, edge.places
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry

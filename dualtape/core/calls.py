@@ -16,7 +16,7 @@ from dualtape.core.absent import NOTHING, following, unfollowed
 from dualtape.core.cotangents import fit
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
-from dualtape.core.table import OUT, PARAMS, PICK, Row, arrays_alone
+from dualtape.core.table import OUT, PARAMS, PICK, Row, arrays_alone, masks
 from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
 
 stack_now = STACK.get
@@ -71,6 +71,14 @@ def hold(kept: Any) -> Any:
     if kept.__class__ is ndarray:
         return frozen(kept)
     return tuple([hold(a) for a in kept]) if kept.__class__ is tuple else kept
+
+
+def with_constant(e: Any, other: Any) -> Any:
+    """An entry of one of two operands, as a tape may keep it; the ``other`` is followed by nobody."""
+    kept = e[3]
+    if kept is other and masks(other):
+        e = (*e[:3], (kept,))
+    return hold(e) if other.__class__ is ndarray else e
 
 
 def fresh(value: Any) -> Tensor:
@@ -227,7 +235,7 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
                 kept = nodes[pick_x] if one_x else None if pick_x is None else by_x.keep(nodes, _params)
                 e = (by_x, i, like, kept)
                 if j not in known:
-                    known[out.id] = hold(e) if b.__class__ is ndarray else e
+                    known[out.id] = with_constant(e, b)
                     continue
             elif j not in known:
                 continue
@@ -237,7 +245,7 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
                 like = None if v.dtype is value.dtype and v.shape == value.shape else fit(v, value)
             kept = nodes[pick_y] if one_y else None if pick_y is None else by_y.keep(nodes, _params)
             f = (by_y, j, like, kept)
-            known[out.id] = (row, e, f) if e else hold(f) if a.__class__ is ndarray else f
+            known[out.id] = (row, e, f) if e else with_constant(f, a)
         result = new(Tensor)
         result._node = out
         return result

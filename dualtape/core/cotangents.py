@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from dualtape.core.recorders import is_fact
-from dualtape.core.standin import Standin
-from dualtape.core.tensor import Tensor, raw
 
 Fit = tuple[tuple[int, ...], Any, tuple[int, ...], Any]
 
@@ -59,25 +55,6 @@ def stretched(t: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if t.dtype != dtype and dtype.kind in "fc":
         t = t.astype(dtype)
     return np.broadcast_to(t, shape) if t.shape != shape else t
-
-
-def guarded(zero: Any, product: Any) -> Any:
-    """``product``, with 0 wherever its factor ``zero`` is 0, even if the other one is infinite or NaN there."""
-    if product.__class__ is Tensor and is_fact(product._node):
-        return np.where(zero == 0, np.zeros((), product.dtype), product)
-    value = raw(product)
-    if isinstance(value, Standin):
-        if value.finite():
-            return product
-    else:
-        if value.shape:
-            flat = value.ravel("K")  # no copy, whatever the order of the axes
-            total = flat.dot(flat)  # of an infinity or a NaN anywhere, never finite
-        else:
-            total = abs(value)
-        if isfinite(total.real):
-            return product
-    return np.where(raw(zero) == 0, np.zeros((), value.dtype), product)
 
 
 def seed(target: Any, cotangent: Any, name: str) -> Any:

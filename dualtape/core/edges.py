@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.calls import PLAIN, call_of_two
-from dualtape.core.cotangents import cast_back, fitted, guarded
-from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, publish
+from dualtape.core.cotangents import cast_back, fitted
+from dualtape.core.reached import unreached
+from dualtape.core.recorders import is_fact
+from dualtape.core.standin import Standin, finite
+from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat, masks, publish
 from dualtape.core.tensor import Node, Tensor, opened
 from dualtape.facts import costs, patterns
 from dualtape.memory import blocks
 
 ndarray = np.ndarray
+# Patterns of linear operations that only move and add.
+MOVING = (patterns.moved, patterns.reduced, patterns.scattered, patterns.traced, patterns.elementwise, patterns.cumulative)
 
 
 # ------------------------------------------------------------------ one partial derivative
@@ -24,6 +29,7 @@ class Number(Edge):
     __slots__ = ("conjugate", "factor")
 
     exact = False
+    spreads = True
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -44,18 +50,22 @@ class Number(Edge):
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         return t if self.factor == 1 else t * self.factor
 
+    def outline(self, kept: Any, raw: bool) -> Any:
+        return None if self.factor else 0.0
+
 
 class Partial(Edge):
     """An operand whose partial reads something: tangent x partial, cotangent x conjugate partial, un-broadcast.
 
-    ``singular``: the partial can be infinite where the value is finite, and a zero cotangent or tangent then wins; so
-    it does in all rows below one that selects elements. ``chooses``: the partial is 0 where another operand is taken,
-    and that zero beats an infinite cotangent. ``whole``: the partial may look at all of an array.
+    ``singular``: the partial can be infinite where the value is finite, and nobody is warned of it. ``chooses``: the
+    partial is 0 where another operand is taken, and that zero beats an infinite cotangent or tangent; so does False
+    where the other factor is a mask. ``whole``: the partial may look at all of an array.
     """
 
     __slots__ = ("chooses", "partial", "plain", "singular", "whole")
 
     exact = False
+    spreads = True
 
     def __init__(self, partial: Rule, pick: Any, singular: bool, chooses: bool) -> None:
         super().__init__(pick)
@@ -66,16 +76,15 @@ class Partial(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        if self.plain and raw and kept.__class__ is Node and not cotangents.masked and g.size < blocks.LARGE:
+        selected = cotangents.masked
+        if self.plain and raw and kept.__class__ is Node and not selected and g.size < blocks.LARGE:
             c = g * self.partial(kept.value).conjugate()  # conjugate() is free on reals
-        elif kept.__class__ in PLAIN and not cotangents.masked:
+        elif kept.__class__ in PLAIN and not selected:
             c = g * self.partial(kept)
         else:
             if self.singular and cotangents.quiet is None:
                 cotangents.hush()
-            c = self.product(g, kept, raw, cotangents.masked or self.singular, True)
-            if self.chooses:
-                cotangents.masked = True
+            c = self.product(g, kept, raw, cotangents, True)
         if like is not None:
             c = fitted(c, like)
         if i in cotangents:
@@ -92,41 +101,130 @@ class Partial(Edge):
                 return t * self.partial(kept)
         elif self.singular:
             with np.errstate(divide="ignore", invalid="ignore"):  # an infinite slope is a result, no mishap
-                return self.product(t, kept, raw, True, False)
-        return self.product(t, kept, raw, False, False)
+                return self.product(t, kept, raw, None, False)
+        return self.product(t, kept, raw, None, False)
 
-    def product(self, c: Any, kept: Any, raw: bool, zeros_win: bool, back: bool) -> Any:
+    def product(self, c: Any, kept: Any, raw: bool, cotangents: Any, back: bool) -> Any:
         """A cotangent times the conjugate partial, or a tangent times the partial: of large arrays in blocks, under
-        recorders as Tensors, with 0 where a zero of the factor beats an infinity of the partial."""
+        recorders as Tensors, with 0 where another operand is taken or no target reaches."""
         if raw and not self.whole and c.__class__ is ndarray and c.size >= blocks.LARGE:
             values = kept if kept.__class__ is tuple else (kept,)
             values = tuple([opened(a, True) for a in values])
             if blocks.blockwise(values, c):  # real arrays
-                return blocks.product(c, self.partial, values, guarded if zeros_win else None)
+                p = blocks.product(c, self.partial, values)
+                reach = None if cotangents is None or not (self.singular or cotangents.masked) else cotangents.reach
+                return p if reach is None else apart(p, [reach.later(cotangents.at)])
         read = opened(kept, raw)
         d = self.partial(*read) if kept.__class__ is tuple else self.partial(read)
         if back:
             d = d.conjugate()
-        if zeros_win and (d.__class__ is Tensor or c.__class__ is Tensor):
-            p = zero_wins(c, d)
-        else:
+        zeros = []
+        if self.chooses or is_mask(kept):
+            zeros.append(d)
+            if cotangents is not None and not cotangents.masked:
+                cotangents.select(raw)
+        apart_from = cotangents is not None and cotangents.reach is not None and (self.singular or cotangents.masked)
+        tensors = d.__class__ is Tensor or c.__class__ is Tensor
+        if not tensors:
+            p = c * d
+            if not (zeros or apart_from) or finite(p):
+                return p
+        if apart_from:
+            zeros.append(cotangents.reach.later(cotangents.at))
+        if zeros and tensors and not (at_once(c) or at_once(d)):
+            return product_apart(c, d, zeros=tuple(zeros))
+        if tensors:
             p = d * c if d.__class__ is Tensor else c * d  # a Tensor first: Python and not NumPy finds the product
-            if zeros_win:
-                p = guarded(c, p)
-        return guarded(d, p) if self.chooses else p
+        return apart(p, zeros) if zeros else p
+
+    def keep(self, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        kept = super().keep(nodes, params)
+        return (kept,) if kept is not nodes[OUT] and masks(kept) else kept
+
+    def outline(self, kept: Any, raw: bool) -> Any:
+        if not (self.chooses or is_mask(kept)):
+            return None
+        read = opened(kept, raw)
+        return self.partial(*read) if kept.__class__ is tuple else self.partial(read)
 
 
-# A cotangent or tangent times a partial that may be infinite: 0 where the first factor is 0. Rules under a recorder use
-# it, so that what is recorded holds for other cotangents and tangents too.
-zero_wins_row = Row(
-    "zero_wins",
-    lambda x, y: guarded(x, x * y),
-    [Partial(lambda y: y, 1, True, True), Partial(lambda x: x, 0, True, True)],
-    kind="elementwise",
+def is_mask(kept: Any) -> bool:
+    """Whether what a partial reads is a mask, which an entry keeps in a tuple by itself."""
+    return kept.__class__ is tuple and len(kept) == 1
+
+
+# ------------------------------------------------------------------ zeros that nothing can change
+def apart(product: Any, zeros: Sequence[Any]) -> Any:
+    """A product with 0 wherever a zero of its factors beats an infinity or NaN: where one of ``zeros`` is 0, an array,
+    or a function that finds it if there is need (None: nowhere)."""
+    if product.__class__ is Tensor:
+        if not at_once(product):
+            return product_apart(product, 1.0, zeros=tuple(zeros))
+    elif finite(product):
+        return product
+    for zero in zeros:
+        marks = zero() if callable(zero) else zero
+        if marks is not None:
+            product = unreached(marks, product)
+    return product
+
+
+def at_once(x: Any) -> bool:
+    """Whether zeros are to be found now, though no infinity was met: who carries out the program again may meet one,
+    and a stand-in may be gone when it is met."""
+    return x.__class__ is Tensor and (isinstance(x._node.value, Standin) or is_fact(x._node))
+
+
+class Apart(Edge):
+    """A factor of such a product, for those who differentiate it again. It keeps the other one, and the zeros."""
+
+    __slots__ = ()
+
+    exact = False
+    spreads = True
+
+    def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
+        _, i, like, kept = entry
+        if not cotangents.masked:
+            cotangents.select(raw)
+        other, params = opened(kept, raw)
+        c = self.product(g, other.conjugate(), (*params["zeros"], cotangents.reach.later(cotangents.at)))
+        cotangents.add(i, c if like is None else fitted(c, like))
+
+    def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        other, params = opened(kept, raw)
+        with np.errstate(invalid="ignore"):
+            return self.product(t, other, params["zeros"])
+
+    def product(self, x: Any, y: Any, zeros: tuple[Any, ...]) -> Any:
+        if (x.__class__ is Tensor or y.__class__ is Tensor) and not (at_once(x) or at_once(y)):
+            return product_apart(x, y, zeros=zeros)
+        return apart(y * x if y.__class__ is Tensor else x * y, zeros)
+
+    def outline(self, kept: Any, raw: bool) -> Any:
+        zeros = kept[1]["zeros"]
+
+        def taken() -> Any:
+            total: Any = None
+            for zero in zeros:
+                marks = zero() if callable(zero) else zero
+                if marks is not None:
+                    marks = marks != 0
+                    total = marks if total is None else total & marks
+            return total
+
+        return taken
+
+
+apart_row = Row(
+    "product_apart",
+    lambda x, y, zeros: apart(x * y, zeros),
+    [Apart((1, PARAMS)), Apart((0, PARAMS))],
+    kind="bilinear",
     work=costs.elementwise(2, mults=1, partial=costs.Work()),
     pattern=patterns.elementwise,
 )
-zero_wins = publish(zero_wins_row, call_of_two(zero_wins_row, alike=True))
+product_apart = publish(apart_row, call_of_two(apart_row))
 
 
 # ------------------------------------------------------------------ linear, and linear in each of two
@@ -136,17 +234,22 @@ class Linear(Edge):
     ``transpose(g, shape, **params)`` maps a cotangent back to an operand of that shape.
     """
 
-    __slots__ = ("selects", "transpose")
+    __slots__ = ("moves", "places", "selects", "transpose")
 
-    def __init__(self, transpose: Rule, selects: bool = False) -> None:
+    def __init__(self, transpose: Rule, selects: bool = False, places: bool = False) -> None:
         super().__init__(PARAMS)
         self.transpose = transpose
         self.selects = selects
+        self.places = places
+
+    def enter(self, row: Row, position: int) -> None:
+        super().enter(row, position)
+        self.moves = row.pattern in MOVING
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, (shape, dtype), params = entry
-        if self.selects:
-            cotangents.masked = True
+        if self.selects and not cotangents.masked:
+            cotangents.select(raw)
         c = self.transpose(g, shape, **params)
         if c.dtype is not dtype:
             c = cast_back(c, dtype)
@@ -168,7 +271,7 @@ class Factor(Edge):
     ``transpose(g, other, shape, **params)`` is linear in the first two.
     """
 
-    __slots__ = ("transpose",)
+    __slots__ = ("moves", "transpose")
 
     def __init__(self, transpose: Rule, other: int) -> None:
         super().__init__((other, PARAMS))
@@ -184,6 +287,17 @@ class Factor(Edge):
         row = self.row
         return (row.call if x.__class__ is Tensor or y.__class__ is Tensor else row.kernel)(x, y, **params)
 
+    def enter(self, row: Row, position: int) -> None:
+        super().enter(row, position)
+        self.moves = row.pattern in (patterns.multiplied, patterns.contracted)
+
+    def outline(self, kept: Any, raw: bool) -> Any:
+        other, params = kept
+        return np.broadcast_to(1.0, (other.value if other.__class__ is Node else other).shape), params
+
+    def keywords(self, kept: Any) -> dict[str, Any]:
+        return kept[1]  # type: ignore[no-any-return]
+
 
 # ------------------------------------------------------------------ both rules written out
 class Ruled(Edge):
@@ -195,7 +309,7 @@ class Ruled(Edge):
     a cotangent, and ``jvp`` returns a tuple. Names are turned into positions in what an entry keeps.
     """
 
-    __slots__ = ("facts", "jvp", "jvp_reads", "selects", "vjp", "vjp_reads")
+    __slots__ = ("facts", "jvp", "jvp_reads", "moves", "selects", "vjp", "vjp_reads")
 
     def __init__(
         self, jvp: Rule, jvp_reads: Sequence[str], vjp: Rule, vjp_reads: Sequence[str], selects: bool = False
@@ -208,7 +322,7 @@ class Ruled(Edge):
         places = {n: k for k, n in enumerate(kept)} | OF_OPERAND
         self.jvp, self.jvp_reads = jvp, [places[n] for n in jvp_reads]
         self.vjp, self.vjp_reads = vjp, [places[n] for n in vjp_reads]
-        self.selects = selects
+        self.selects = self.moves = selects
 
     def keep(self, nodes: Any, params: dict[str, Any]) -> Any:
         if self.facts:
@@ -222,15 +336,14 @@ class Ruled(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        if self.selects:
-            cotangents.masked = True
+        if self.selects and not cotangents.masked:
+            cotangents.select(raw)
         if g.__class__ is list:
             g = tuple(g)
         cotangents.add(i, cast_back(self.vjp(g, *self.read(self.vjp_reads, like, kept, raw)), like[1]))
 
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         return self.jvp(t, *self.read(self.jvp_reads, like, kept, raw))
-
 
 # Names in rules that are read from shapes and dtypes: places from the end of an operand's likeness, and of all results.
 OF_OPERAND = {"shape": -2, "dtype": -1}
@@ -282,6 +395,7 @@ class Joint(Together):
 
     __slots__ = ("split",)
 
+    moves = places = True
     split: Rule
 
     def shared(self, operands: Sequence[Any], out: Any, params: dict[str, Any]) -> Any:

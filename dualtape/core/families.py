@@ -37,7 +37,7 @@ def elementwise(
             (what it names is what a tape keeps).
         name: the row's name; the kernel's if None.
         functions: other names and functions that this row answers for.
-        singular: the partial can be infinite where the value is finite; a zero cotangent then wins.
+        singular: the partial can be infinite where the value is finite.
         chooses: the partial is 0 where another operand is taken; that zero beats an infinite cotangent.
         changes_dtype: the result of a unary operation may have another dtype (``abs`` of complex).
         nonlinear: how many nonlinear evaluations one partial or value counts (see ``costs.py``).
@@ -96,6 +96,7 @@ def linear(
     name: str | None = None,
     functions: Sequence[Any] = (),
     selects: bool = False,
+    places: bool = False,
     internal: bool = False,
     doc: str | None = None,
     **columns: Unpack[Columns],
@@ -106,6 +107,7 @@ def linear(
         kernel: ``kernel(x, **params)`` on plain arrays.
         transpose: ``transpose(g, shape, **params)``, of operations that have rows themselves.
         selects: it leaves elements out, so zeros in its cotangent mean "not taken".
+        places: it puts zeros, so zeros in its tangent mean "not there".
         internal: an adjoint helper: plain arrays in, plain arrays out, so that rules stay plain NumPy.
         name, functions, doc, **columns: as for ``elementwise``.
 
@@ -113,7 +115,7 @@ def linear(
         The operation.
     """
     facts: Columns = {"work": costs.moves}
-    row = Row(name or kernel.__name__, kernel, [Linear(transpose, selects)], kind="linear", **(facts | columns))
+    row = Row(name or kernel.__name__, kernel, [Linear(transpose, selects, places)], kind="linear", **(facts | columns))
     return publish(row, call_of_one(row, internal=internal), functions, doc)
 
 

@@ -99,6 +99,10 @@ def every(mask: Any) -> bool:
 
 def finite(value: Any) -> bool:
     """Whether all elements are known to be finite."""
-    if not isinstance(value, PLAIN):
-        return value.finite() if isinstance(value, Standin) else bool(value._asked(finite, False))
-    return isfinite(np.vdot(value, value).real) or bool(np.isfinite(value).all())
+    if value.__class__ is np.ndarray:
+        flat = value.ravel("K")  # no copy, whatever the order of the axes
+        # (Of an infinity or a NaN anywhere, this is never finite.)
+        return isfinite(flat.dot(flat).real) or bool(np.isfinite(value).all())
+    if isinstance(value, PLAIN):
+        return bool(np.isfinite(value).all())
+    return value.finite() if isinstance(value, Standin) else bool(value._asked(finite, False))

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
+from dualtape.core.edges import apart
+from dualtape.core.reached import SMALL, Reach, gaps, marks_along, outline, pushed, shape_of
 from dualtape.core.recorders import STACK
-from dualtape.core.standin import OPEN
+from dualtape.core.standin import OPEN, finite
 from dualtape.core.tensor import Node, Tensor, among, tensor
 from dualtape.memory.reserve import GROWN, trim
 
@@ -20,18 +22,51 @@ class Cotangents(dict[int, Any]):
     """Cotangents by identity. What is not in it is zero.
 
     ``owned`` are the identities whose array this sweep made itself and nobody else holds: only those may be
-    changed in place. ``masked`` says that a rule further up selected elements, so that zeros among the
-    cotangents mean "not taken" and must survive an infinite partial. ``sparse`` are the identities for which the
-    caller takes slices in place of an array.
+    changed in place. ``sparse`` are the identities for which the caller takes slices in place of an array.
+
+    Zeros among the cotangents can mean "not taken", and must survive an infinite partial then. ``reach`` tells, once
+    elements are left out; ``masked`` says that a rule chose among values, so that all partials are looked at, and not
+    those alone which can be infinite where the value is finite. ``seeded`` says that the sweep may start with zeros.
     """
 
-    __slots__ = ("masked", "owned", "quiet", "sparse")
+    __slots__ = ("ahead", "at", "cut", "masked", "owned", "quiet", "reach", "rest", "seeded", "sparse")
 
     def __init__(self) -> None:
         self.owned: set[int] = set()
-        self.masked = False
         self.sparse: Any = ()
         self.quiet: Any = None
+        self.seeded = self.masked = self.cut = False
+        self.reach: Reach | None = None
+        # The identity of the result whose entry is being passed; while nothing is left out, what is still to be passed
+        # by a walk that looks out for nothing, and what it was, once something is.
+        self.at = 0
+        self.ahead: Entries | None = None
+        self.rest: Entries | None = None
+
+    def select(self, raw: bool) -> None:
+        """A rule chooses elements by their values."""
+        self.masked = True
+        self.leave_out(raw, True)
+
+    def leave_out(self, raw: bool, always: bool = False) -> None:
+        """A rule leaves elements out: from here on what is passed is remembered, if a partial ahead can be infinite."""
+        ahead = self.ahead
+        self.cut = True
+        if self.reach is None and (always or ahead is None or any_singular(ahead)):
+            self.reach = Reach(Marks(), raw)
+            self.reach.full = {i: shape_of(g) for i, g in self.items()}
+            if ahead is not None:
+                self.rest = dict(ahead)
+                ahead.clear()
+
+    def start(self, entries: Entries, raw: bool) -> None:
+        """What is not seeded is left out as well."""
+        if any_singular(entries):
+            marks = {i: gaps(g) for i, g in self.items()}
+            self.reach = reach = Reach(Marks(), raw)
+            reach.first = False
+            reach.full = {i: shape_of(self[i]) for i, m in marks.items() if m is None}
+            reach.marks.update({i: m for i, m in marks.items() if m is not None})
 
     def hush(self) -> None:
         """No more floating-point warnings in this sweep: an infinite slope is a result, no mishap."""
@@ -87,6 +122,15 @@ class Cotangents(dict[int, Any]):
         return after
 
 
+class Marks(Cotangents):
+    """Marks of what is reached, in the place of cotangents."""
+
+    __slots__ = ()
+
+    def leave_out(self, raw: bool, always: bool = False) -> None:
+        """Nothing is asked of marks."""
+
+
 def sweep(
     entries: Entries, cotangents: Cotangents, sources: Sequence[int], consume: bool, all_watched: bool
 ) -> list[Any]:
@@ -97,13 +141,17 @@ def sweep(
     source is left out; ``all_watched`` says that there is nothing of the kind.
     """
     raw = not (STACK.get() and recorders.live())
+    if cotangents.seeded:
+        cotangents.start(entries, raw)
     needed = None if all_watched else dependants(entries, sources)
     # Sources that were themselves computed: their cotangent is complete when the walk reaches them, and is passed on.
     computed = list(filter(entries.get, sources))
     whole: dict[int, Any] = {}
     pop = cotangents.pop
     try:
-        if consume and not computed and needed is None and not OPEN[0]:  # the plain gradient: nothing to look out for
+        if consume and not computed and needed is None and not OPEN[0] and cotangents.reach is None:
+            # The plain gradient: nothing to look out for, until a rule selects elements.
+            cotangents.ahead = entries
             take = entries.popitem
             while entries:
                 i, e = take()
@@ -111,10 +159,15 @@ def sweep(
                     g = pop(i, None)
                     if g is not None:
                         e[0].pull(e, g, cotangents, raw)
-            return list(map(cotangents.get, sources))
+            if cotangents.rest is None:
+                return list(map(cotangents.get, sources))
+            assert cotangents.reach is not None
+            cotangents.reach.begin(i, e, g)
+            cotangents.ahead, entries = None, cotangents.rest
         for i, e in drained(entries) if consume else reversed(list(entries.items())):
             if not e:
                 continue
+            cotangents.at = i
             if i in computed and i in cotangents:
                 whole[i] = cotangents.passed_on(i)
             g = pop(i, None)
@@ -130,9 +183,20 @@ def sweep(
                 standin.pull(e, g, cotangents, raw)
             else:
                 e[0].pull(e, g, cotangents, raw)
+            if (reach := cotangents.reach) is not None:
+                if reach.first:
+                    reach.begin(i, e, g)
+                else:  # large arrays are let go of with what their entries keep
+                    small = g.__class__ is list or g.size < SMALL
+                    reach.passed[i] = e if small else outline(e, g.shape, raw)
     finally:
         cotangents.close()
     return [whole[i] if i in whole else cotangents.get(i) for i in sources]
+
+
+def any_singular(entries: Entries) -> bool:
+    """Whether an entry can have an infinite partial."""
+    return any([edge.singular for edge in {e[0] for e in entries.values() if e}])
 
 
 def finished(c: Any, source: Any, zero: bool = True) -> Any:
@@ -185,19 +249,32 @@ def planned(entries: Entries, ends: Sequence[int]) -> list[Step]:
 
 
 def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
-    """Go along linear entries with new tangents of what they start from, to those of their ends."""
+    """Go along linear entries with new tangents of what they start from, to those of their ends.
+
+    Where a tangent has zeros to start with and an infinity comes out, once more: what is not reached stays 0.
+    """
     raw = not recorders.live()
+    start = dict(tangents)
+    with np.errstate(invalid="ignore"):
+        found = walked(steps, tangents, None, raw) if raw else {}
+        if raw and all(map(finite, found.values())):
+            return found
+        marks = {i: m for i, t in start.items() if (m := gaps(t)) is not None}
+        return found if raw and not marks else walked(steps, start, marks or None, raw)
+
+
+def walked(
+    steps: Sequence[Step], tangents: dict[int, Any], marks: dict[int, Any] | None, raw: bool
+) -> dict[int, Any]:
+    """Go along once; with the ``marks`` of tangents, 0 stays 0 where nothing is reached."""
     get = tangents.get
     for i, e, ids, last in steps:
         ts = [get(k) for k in ids]
         if any([t is not None for t in ts]):
-            try:
-                found = e[0].push(e, ts, raw)
-            except Exception:
-                standin = among(ts)
-                if standin is None:
-                    raise
-                found = standin.push(e, ts, raw)
+            found = pushed(e, ts, raw)
+            if marks is not None and hasattr(found, "shape"):
+                marks[i] = m = marks_along(e, ts, [marks.get(k) for k in ids], found.shape)
+                found = found if m is None else apart(found, [m])
             if found is not None:
                 tangents[i] = found
             found = None

@@ -64,9 +64,18 @@ class Edge:
     exact = True
     # Whether an entry of it is an operation for those who count.
     counts = True
+    # For marks of what is reached (``reached.py``): whether its own rules carry them, or spread them element by element;
+    # and whether its result has zeros of its own in forward mode.
+    moves = spreads = places = False
+    # Whether a partial can be infinite where the value is finite; whether it is 0 where another operand is taken.
+    singular = chooses = False
 
     def __init__(self, pick: Any = None) -> None:
         self.pick = pick
+
+    def enter(self, row: Row, position: int) -> None:
+        """It is the edge of a row's operand."""
+        self.row, self.position = row, position
 
     @property
     def name(self) -> str:
@@ -127,6 +136,17 @@ class Edge:
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         raise NotImplementedError
 
+    def outline(self, kept: Any, raw: bool) -> Any:
+        """What an entry for marks keeps in the place of ``kept``."""
+        return kept
+
+    def keywords(self, kept: Any) -> dict[str, Any]:
+        """The keywords among what an entry keeps."""
+        pick = self.pick
+        if pick is PARAMS:
+            return kept  # type: ignore[no-any-return]
+        return {n: a for n, a in zip(pick, kept, strict=True) if n.__class__ is str} if pick.__class__ is tuple else {}
+
 
 def flat(kept: Any) -> Iterator[Any]:
     """The nodes and arrays in what an entry keeps."""
@@ -140,9 +160,10 @@ def flat(kept: Any) -> Iterator[Any]:
 class Row:
     """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
-    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", *Columns.__annotations__)
+    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", "singular", "chooses", *Columns.__annotations__)
 
     counts = True
+    moves = spreads = places = False
     work: Any
     pattern: Any
     batch: Any
@@ -162,15 +183,17 @@ class Row:
         self.kind = kind
         self.outputs = outputs
         self.edges = tuple(edges)
+        for column in Columns.__annotations__:
+            setattr(self, column, columns.get(column, DEFAULTS.get(column)))
         for k, edge in enumerate(self.edges):
             if edge is not None:
-                edge.row, edge.position = self, k
+                edge.enter(self, k)
+        self.singular = any([edge is not None and edge.singular for edge in self.edges])
+        self.chooses = any([edge is not None and edge.chooses for edge in self.edges])
         # The kernel as it was given is for arrays alone.
         self.function = kernel
         self.kernel: Rule = passable(self, kernel)
         self.call: Rule = self.kernel
-        for column in Columns.__annotations__:
-            setattr(self, column, columns.get(column, DEFAULTS.get(column)))
 
     @property
     def row(self) -> Row:
@@ -228,8 +251,9 @@ class Row:
                 total = s if total is None else added(total, s)
         return total
 
-    def along(self, nodes: tuple[Any, ...], params: Any, s: Any, t: Any, raw: bool) -> Any:
-        """The way along of a row of two operands while it runs, of which nothing is kept; one tangent may be None."""
+    def along(self, nodes: tuple[Any, ...], params: Any, s: Any, t: Any, raw: bool, mask: bool) -> Any:
+        """The way along of a row of two operands while it runs, of which nothing is kept; one tangent may be None, and
+        its operand a ``mask``."""
         e, f = self.edges
         x, y, _ = nodes
         p, q = e.pick, f.pick
@@ -237,11 +261,11 @@ class Row:
             kept_x = nodes[p] if p.__class__ is int else e.keep(nodes, params)
             like_x = (x.value.shape, x.value.dtype) if e.exact else None
             if t is None:
-                return e.along(s, like_x, kept_x, raw)
+                return e.along(s, like_x, (y,) if mask and kept_x is y else kept_x, raw)
         kept_y = nodes[q] if q.__class__ is int else f.keep(nodes, params)
         like_y = (y.value.shape, y.value.dtype) if f.exact else None
         if s is None:
-            return f.along(t, like_y, kept_y, raw)
+            return f.along(t, like_y, (x,) if mask and kept_y is x else kept_y, raw)
         # One expression: NumPy adds large products in place.
         return e.along(s, like_x, kept_x, raw) + f.along(t, like_y, kept_y, raw)
 
@@ -257,6 +281,12 @@ class Row:
     def kept(self, entry: Any) -> Iterable[Any]:
         """The nodes and arrays that the entry keeps alive."""
         return [a for part in entry[1:] for a in part[0].kept(part)]
+
+
+def masks(a: Any) -> bool:
+    """Whether an operand is of booleans: a product with it selects, and an entry keeps it in a tuple to say so."""
+    v = a.value if a.__class__ is Node else a
+    return hasattr(v, "dtype") and v.dtype.kind == "b"
 
 
 def added(s: Any, t: Any) -> Any:
@@ -296,6 +326,7 @@ class Pick(Edge):
     __slots__ = ()
 
     counts = False
+    moves = True
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, _, (k, count) = entry

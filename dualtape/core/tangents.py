@@ -1,24 +1,37 @@
-"""Forward mode: tangents hang on nodes, and a recorder hangs on each result the tangent that its operands make."""
+"""Forward mode: tangents hang on nodes, and a recorder hangs on each result the tangent that its operands make.
+
+Where a tangent has zeros that no value can change (not seeded, not selected: ``reached.py``), its marks hang beside it,
+under the complement of the key.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dualtape.core.cotangents import stretched
+from dualtape.core.edges import apart
+from dualtape.core.reached import gaps, marks_along
 from dualtape.core.recorders import STACK, Recorder, Stack
+from dualtape.core.table import masks
 from dualtape.core.tensor import Node, Tensor
+
+
+NOTHING: dict[int, Any] = {}
 
 
 class TangentRecorder(Recorder):
     """One activation of an accumulator. Tangents hang on the nodes, under the accumulator's key."""
 
-    __slots__ = ("key",)
+    __slots__ = ("apart", "key")
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, apart: bool = False) -> None:
         self.entries = None
         self.live = True
         self.reads = {}
         self.key = key
+        # Whether there are marks.
+        self.apart = apart
 
     def tracks(self, node: Node) -> bool:
         return self.live and node.tangents is not None and self.key in node.tangents
@@ -40,10 +53,14 @@ class TangentRecorder(Recorder):
                 if found[k].__class__ is Tensor:
                     found[k] = found[k]._node.value
             result = entry[0].push(entry, found, True)
+            if (self.apart or entry[0].places) and len(outs) == 1:
+                result = self.settled(entry, nodes, outs[0], result)
         else:
             STACK.set(outer)
             try:
                 result = entry[0].push(entry, found, False)
+                if (self.apart or entry[0].places) and len(outs) == 1:
+                    result = self.settled(entry, nodes, outs[0], result)
             finally:
                 STACK.set(stack)
         if len(outs) == 1:
@@ -72,6 +89,8 @@ class TangentRecorder(Recorder):
             s = edge.along(t, like, kept, not outer)
             if like is not None and not edge.exact:
                 s = stretched(s, like[2], like[3])
+            if (self.apart and ~self.key in tangents) or edge.places or edge.chooses:
+                s = self.settled((edge, node.id, like, kept), (node,), out, s)
         finally:
             if outer:
                 STACK.set(stack)
@@ -88,6 +107,7 @@ class TangentRecorder(Recorder):
             return
         outer = () if stack[0] is self else self.outside(stack)
         raw = not outer
+        mask = masks(y) if t is None else s is None and masks(x)
         if raw:
             if s.__class__ is Tensor:
                 s = s._node.value
@@ -96,9 +116,13 @@ class TangentRecorder(Recorder):
         else:
             STACK.set(outer)
         try:
-            s = row.along((x, y, out), params, s, t, raw)
+            s = row.along((x, y, out), params, s, t, raw, mask)
             if not (s.dtype is value.dtype and s.shape == value.shape):
                 s = stretched(s, value.shape, value.dtype)
+            if self.apart or row.chooses or mask:
+                nodes = [n for n in (x, y) if n.__class__ is Node and n.tangents is not None and key in n.tangents]
+                if row.chooses or mask or any([~key in n.tangents for n in nodes]):
+                    s = self.settled(row.entry((x, y), out, params, {n.id for n in nodes}), nodes, out, s)
         finally:
             if outer:
                 STACK.set(stack)
@@ -107,9 +131,42 @@ class TangentRecorder(Recorder):
         else:
             out.tangents[key] = s
 
+    def settled(self, entry: Any, nodes: Any, out: Node, result: Any) -> Any:
+        """The tangent of a result, 0 where nothing is reached; its marks are hung up."""
+        key, edge = self.key, entry[0]
+        if len(nodes) == 1 and edge.spreads and entry[2] is None and edge.outline(entry[3], True) is None:
+            marks = nodes[0].tangents.get(~key)  # one operand, element by element
+        else:
+            held = [NOTHING if n is None or n.tangents is None else n.tangents for n in nodes]
+            marks = marks_along(entry, [t.get(key) for t in held], [t.get(~key) for t in held], out.value.shape)
+        if marks is None:
+            return result
+        self.apart = True
+        attach(out, ~key, marks)
+        return apart(result, [marks]) if edge.singular else result
+
     def outside(self, stack: Stack) -> Stack:
         """The recorders that follow what this one computes: those that were entered before it."""
         return tuple([r for r in stack[: stack.index(self)] if r.live])
+
+
+def start(nodes: Sequence[Node], key: int, tangents: Sequence[Any]) -> bool:
+    """Hang on nodes tangents to start with, and their marks; whether there are any."""
+    apart = False
+    for node, t in zip(nodes, tangents, strict=True):
+        attach(node, key, t)
+        marks = gaps(t)
+        if marks is not None:
+            attach(node, ~key, marks)
+            apart = True
+    return apart
+
+
+def finish(node: Node, key: int) -> None:
+    """Take a tangent and its marks off a node."""
+    if node.tangents is not None:
+        node.tangents.pop(key, None)
+        node.tangents.pop(~key, None)
 
 
 def attach(node: Node, key: int, tangent: Any) -> None:

@@ -27,18 +27,15 @@ def blockwise(kept: tuple[Any, ...], c: Any) -> bool:
     )
 
 
-def product(c: Any, rule: Callable[..., Any], kept: tuple[Any, ...], guard: Callable[[Any, Any], Any] | None) -> Any:
-    """``c * rule(*kept)``; ``guard(c, product)`` mends what is not finite, and returns the product itself if all is."""
+def product(c: Any, rule: Callable[..., Any], kept: tuple[Any, ...]) -> Any:
+    """``c * rule(*kept)``."""
     result = room(c.shape, c.dtype)
     whole = [*kept, c, result]
     if c.flags.c_contiguous:
         whole = [a.reshape(-1) for a in whole]
     length = whole[0].shape[0]
     step = max(1, BLOCK * length // c.size)
-    finite = True
     for start in range(0, length, step):
         *block, factor, out = [a[start : start + step] for a in whole]
         np.multiply(factor, rule(*block), out=out)
-        if guard is not None and finite:
-            finite = guard(factor, out) is out
-    return result if guard is None or finite else guard(c, result)
+    return result

@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.batching.sweeps import BatchRecorder, directions, each_direction
 from dualtape.core import recorders
 from dualtape.core.standin import Refused, Standin
-from dualtape.core.tangents import TangentRecorder, attach
+from dualtape.core.tangents import TangentRecorder, start
 from dualtape.core.tensor import Operand, Tensor, new_id, tensor
 from dualtape.memory.reserve import copied
 from dualtape.modes.constant import constant
@@ -70,8 +70,7 @@ class ForwardAccumulator:
             else:
                 t = tangent_like(node.value, t, name)
             checked.append((node, t))
-        for node, t in checked:
-            attach(node, self._key, t)
+        self._apart = start([node for node, _ in checked], self._key, [t for _, t in checked])
         self._marked = [node.tangents for node, _ in checked]
 
     # Where the primals keep their tangents. Not the primals: those may go while the accumulator stays.
@@ -80,12 +79,14 @@ class ForwardAccumulator:
     def __del__(self) -> None:
         for tangents in self._marked:
             tangents.pop(self._key, None)
+            tangents.pop(~self._key, None)
 
     def __enter__(self) -> Self:
         if self._recorder is not None:
             raise ValueError("this accumulator is already recording; leave it before entering it again")
         key, level = self._key, self._level
         self._recorder = TangentRecorder(key) if level is None else BatchRecorder(key, level)
+        self._recorder.apart = self._apart
         recorders.enter(self._recorder)
         return self
 

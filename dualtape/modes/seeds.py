@@ -41,6 +41,7 @@ def seeds(target: Any, leaves: list[Any], given: Any) -> Cotangents:
                 c = c._node.value
         cotangents.add(node.id, c)
     cotangents.owned.clear()
+    cotangents.seeded = given is not None
     return cotangents
 
 

@@ -26,6 +26,7 @@ class Read(Edge):
     __slots__ = ()
 
     counts = False
+    moves = True
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         i = entry[1]

@@ -41,6 +41,7 @@ planted = linear(
     _planted,
     lambda g, shape, to, offset, axes: np.diagonal(g, offset, *axes),
     name="plant_diagonal",
+    places=True,
     internal=True,
     pattern=patterns.moved,
     batch=planted_batch,
@@ -80,6 +81,7 @@ tril_row = linear(
     lambda g, shape, k: np.tril(g, k),
     name="tril",
     selects=True,
+    places=True,
     pattern=patterns.moved,
 )
 triu_row = linear(
@@ -87,6 +89,7 @@ triu_row = linear(
     lambda g, shape, k: np.triu(g, k),
     name="triu",
     selects=True,
+    places=True,
     pattern=patterns.moved,
 )
 

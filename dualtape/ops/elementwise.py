@@ -469,6 +469,7 @@ class Branch(Edge):
     __slots__ = ("taken",)
 
     exact = False
+    moves = places = True
 
     def __init__(self, taken: bool) -> None:
         super().__init__(0)
@@ -476,7 +477,7 @@ class Branch(Edge):
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, like, kept = entry
-        cotangents.masked = True
+        cotangents.select(raw)
         c = self.along(g, like, kept, raw)
         cotangents.add(i, c if like is None else fitted(c, like))
 

@@ -38,7 +38,7 @@ class Gather(Linear):
         _, i, (shape, dtype), params = entry
         before = cotangents.get(i)
         if i in cotangents.sparse and (before is None or before.__class__ is Slices):
-            cotangents.masked = True
+            cotangents.select(raw)
             if before is None:
                 cotangents[i] = before = Slices(shape, dtype)
             before.pieces.append((cast_back(g, dtype), params["index"]))

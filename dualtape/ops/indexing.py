@@ -97,13 +97,15 @@ class Getitem(Edge):
 
     __slots__ = ()
 
+    moves = True
+
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         return t[kept[0]]
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, i, (shape, dtype), (index, basic) = entry
-        if not basic:
-            cotangents.masked = True
+        if not (cotangents.cut if basic else cotangents.masked):
+            cotangents.leave_out(raw) if basic else cotangents.select(raw)
         before = cotangents.get(i)
         if g.__class__ is Tensor or before.__class__ is Tensor or isinstance(g, Standin) or isinstance(before, Standin):
             if basic and not g.shape and before.__class__ is Tensor and i in cotangents.owned:
@@ -155,8 +157,7 @@ def pull_read(entry: Any, g: Any, cotangents: Any, raw: bool) -> bool:
     g = cast_back(repeated(level, g), dtype)
     if g.__class__ is not ndarray:
         return False
-    if not basic:
-        cotangents.masked = True
+    cotangents.leave_out(raw) if basic else cotangents.select(raw)
     key, part = batches.placed(level, g, index, len(shape))
     if basic:
         buffer[key] += part
@@ -300,6 +301,8 @@ class Assign(Together):
 
     __slots__ = ()
 
+    moves = places = True
+
     def shared(self, operands: Any, out: Any, params: Any) -> Any:
         x, v = [a.value if a.__class__ is Node else np.asarray(a) for a in operands]
         return out.id, (x.shape, x.dtype), (v.shape, v.dtype), params
@@ -311,7 +314,8 @@ class Assign(Together):
             params = params | {"index": (index := unfolded(index, raw))}
             g = lifted(g, index)
         plain = not (g.__class__ is Tensor or isinstance(g, Standin))
-        cotangents.masked = True
+        if not cotangents.masked:
+            cotangents.select(raw)
         if j:
             c = read(g, index, basic)
             if not basic:

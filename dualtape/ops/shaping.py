@@ -585,6 +585,7 @@ pad_row = linear(
     lambda x, widths, value: np.pad(x, widths, constant_values=value) if widths else same(x),
     _pad_back,
     name="pad_zeros",
+    places=True,
     pattern=patterns.moved,
 )
 

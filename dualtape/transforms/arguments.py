@@ -12,7 +12,7 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.recorders import STACK, Recorder
 from dualtape.core.standin import Standin
-from dualtape.core.tangents import TangentRecorder, attach
+from dualtape.core.tangents import TangentRecorder, finish, start
 from dualtape.core.tensor import Node, Operand, Tensor, has_tensor, new_id, operand, tensor, wrap
 from dualtape.memory.reserve import copied
 from dualtape.modes.structure import Rebuild, flatten, is_leaf, map_structure
@@ -142,9 +142,7 @@ def carrying(
 ) -> tuple[Any, list[Any]]:
     """``run()`` with tangents on the leaves; its result, and the tangent (or None) of each of the ``outputs`` of it."""
     key = new_id()
-    for leaf, t in zip(leaves, tangents, strict=True):
-        attach(leaf._node, key, t)
-    recorder = TangentRecorder(key)
+    recorder = TangentRecorder(key, start([leaf._node for leaf in leaves], key, tangents))
     stack = STACK.get()
     tapes = [(r.entries, len(r.entries)) for r in stack if r.entries is not None] if stack else ()
     recorders.enter(recorder)
@@ -157,7 +155,7 @@ def carrying(
     finally:
         recorders.leave(recorder)
         for leaf in leaves:
-            (leaf._node.tangents or {}).pop(key, None)
+            finish(leaf._node, key)
         for entries, before in tapes:
             forget(key, entries, len(entries) - before)
 
@@ -166,8 +164,8 @@ def forget(key: int, entries: dict[int, Any], latest: int) -> None:
     """Let go of the tangents under ``key`` on what a tape has kept lately: they would live as long as the tape."""
     for e in islice(reversed(entries.values()), max(latest, 0)):
         for kept in e[0].kept(e) if e else ():
-            if kept.__class__ is Node and kept.tangents is not None:
-                kept.tangents.pop(key, None)
+            if kept.__class__ is Node:
+                finish(kept, key)
 
 
 def results(value: Any) -> tuple[list[Any], Rebuild]:

@@ -126,6 +126,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
             c = seed(y._node.value, c, name)
             cotangents.add(y._node.id, c if recorders.live() else raw(c))
         cotangents.owned.clear()
+        cotangents.seeded = True
         found = sweep(entries, cotangents, ids, False, True)
         g = given.gather(map(finished, found, given.leaves))
         return g  # type: ignore[no-any-return]
