@@ -51,7 +51,7 @@ def taken(arrays: list[Any], k: int) -> np.ndarray[Any, Any]:
         held = [base]
         del base
         alone = references(held)[0] == IDLE + 1 + kept
-    return one[0] if alone else copied(one[0])  # type: ignore[no-any-return]
+    return one[0] if alone else copied(one[0])
 
 
 def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
