@@ -114,10 +114,13 @@ class Sources:
             return (next(it),)
         return tuple([rebuild(it) for rebuild, _ in self.rebuilds])
 
-    def apart(self) -> Sources:
-        """The same, if every argument is differentiated, with handles that the function does not get to write to."""
+    def apart(self, given: Any) -> Sources:
+        """The same for a function that is returned, with handles that ``f`` does not get to write to.
+
+        Every argument is differentiated, and ``given`` are those of the caller. Where he called does not matter then.
+        """
         leaves = [wrap(x._node) for x in self.leaves]
-        return Sources(self.gather(leaves), leaves, self.rebuilds, self.single, self.plain)
+        return Sources(self.gather(leaves), leaves, self.rebuilds, self.single, not holds_tensor(given))
 
     def is_plain_with(self, *more: Any) -> bool:
         """Whether results are to be arrays where a function that was returned is called with ``more``."""
@@ -229,10 +232,20 @@ def cause_of(error: SystemError) -> BaseException:
     return error.__cause__ if isinstance(error.__cause__, TypeError) else error
 
 
+def note_lists(error: Exception, args: Iterable[Any]) -> None:
+    """Say of an error that speaks of a list what a list among the arguments is."""
+    if "'list'" in str(error) and any([isinstance(arg, list) for arg in args]):
+        error.add_note("a list is a structure: the function is given a list of Tensors. For one array pass np.array(x)")
+
+
 # ------------------------------------------------------------------ what comes back
 def evaluated(name: str, f: Callable[..., Any], has_aux: bool, /, *args: Any, **kwargs: Any) -> Any:
     """The results of ``f`` as Tensors, how to put their structure together again, and what it returns besides."""
-    out, aux = f(*args, **kwargs), None
+    try:
+        out, aux = f(*args, **kwargs), None
+    except (TypeError, AttributeError) as error:
+        note_lists(error, args)
+        raise
     if has_aux:
         out, aux = pair(name, out)
     found, rebuild = results(out)

@@ -17,6 +17,7 @@ from dualtape.transforms.arguments import (
     besides,
     derivatives,
     ensure_argnums,
+    note_lists,
     own,
     pair,
     recorded,
@@ -103,8 +104,12 @@ def gradients(
     name: str, f: Any, given: Sources, kwargs: dict[str, Any], has_aux: bool = False
 ) -> tuple[Tensor, Any, list[Any]]:
     """The value of ``f``, what it returned besides, and the cotangent of each leaf of its arguments, or None."""
-    out, entries = recorded(f, given.args, kwargs, given.leaves)
     aux = None
+    try:
+        out, entries = recorded(f, given.args, kwargs, given.leaves)
+    except (TypeError, AttributeError) as error:
+        note_lists(error, given.args)
+        raise
     if has_aux:
         out, aux = pair(name, out)
     value: Tensor = out if out.__class__ is Tensor else scalar(name, out)

@@ -48,7 +48,7 @@ def pushed(
     return carrying(leaves, tangents, partial(run, *args, **kwargs), lambda value: value[0])
 
 
-def jvp(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+def jvp(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``f`` and its derivative in a direction, by one forward sweep.
 
     Args:
@@ -105,7 +105,7 @@ def directions(name: str, given: Sources, tangents: Sequence[Any]) -> list[Any]:
     return found
 
 
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``f`` and its pullback, which maps a cotangent of the result to cotangents of the arguments.
 
     Args:
@@ -131,7 +131,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     ensure_callable("vjp", f)
     given = sources("vjp", primals, range(len(primals)))
-    own, plain = given.apart(), given.plain
+    own, plain = given.apart(primals), given.plain
     run = partial(evaluated, "vjp", f, has_aux)
     (out, rebuild, aux), entries = recorded(run, given.args, {}, given.leaves)
     value = rebuild(iter(given_out(out, plain)))
@@ -164,7 +164,7 @@ def seeded(ends: list[Node], given: list[Any]) -> Cotangents:
     return cotangents
 
 
-def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``f`` and the linear map of tangents there, which repeats no nonlinear work.
 
     The tangents' own operations are recorded while ``f`` runs once under forward mode; what is left on that tape is
@@ -190,7 +190,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     """
     ensure_callable("linearize", f)
     given = sources("linearize", primals, range(len(primals)))
-    own, plain = given.apart(), given.plain
+    own, plain = given.apart(primals), given.plain
     (out, rebuild, aux), found, entries, starts = linearized("linearize", f, given, {}, has_aux)
     ends = [t._node.id if t.__class__ is Tensor else 0 for t in found]
     value = rebuild(iter(given_out(out, plain)))
