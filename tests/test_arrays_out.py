@@ -1,4 +1,7 @@
-"""Arrays in, arrays out: which results are arrays and which Tensors, whose memory they are, what else comes back."""
+"""Arrays in, arrays out: which results are arrays and which Tensors, whose memory they are, what else comes back.
+
+Length: one case after the other of one promise.
+"""
 
 from __future__ import annotations
 

@@ -65,6 +65,11 @@ def source(leaf: Any, name: str, k: int, j: int | None = None) -> Tensor:
 
 def holds_tensor(values: Iterable[Any]) -> bool:
     """Whether a Tensor or Variable is among values or inside of them: in lists, tuples, dicts, dataclasses, arrays."""
+    for value in values:
+        if value.__class__ is not np.ndarray or value.dtype is OBJECT:
+            break
+    else:  # the common case, without its cost
+        return False
     todo, seen = list(values), set()
     while todo:
         value = todo.pop()
@@ -89,7 +94,7 @@ def holds_tensor(values: Iterable[Any]) -> bool:
 class Sources:
     """The arguments as they are passed on, those that are differentiated, and whether results are to be arrays."""
 
-    __slots__ = ("args", "leaves", "plain", "rebuilds", "single")
+    __slots__ = ("args", "leaves", "plain", "rebuilds", "simple", "single")
 
     def __init__(
         self,
@@ -104,6 +109,7 @@ class Sources:
         self.rebuilds = rebuilds
         self.single = single
         self.plain = plain
+        self.simple = single and rebuilds is ONE_LEAF
 
     def gather(self, values: Iterable[Any]) -> Any:
         """One value for each leaf, in the structure of the differentiated arguments."""
@@ -299,10 +305,14 @@ def derivatives(found: list[Any], likes: Iterable[Any], plain: bool) -> list[Any
     if not plain:
         return list(map(finished, found, likes))
     for k, like in enumerate(likes):
-        if found[k].__class__ is np.ndarray and found[k].shape:
-            found[k] = found[k].copy() if found[k].nbytes < SMALLEST else taken(found, k)
+        c = found[k]
+        if c.__class__ is not np.ndarray or not c.shape:
+            found[k] = own(c, like)
+        elif c.nbytes < SMALLEST:
+            found[k] = c.copy()
         else:
-            found[k] = own(found[k], like)
+            del c  # a reference
+            found[k] = taken(found, k)
     return found
 
 

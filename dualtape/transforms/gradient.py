@@ -93,7 +93,8 @@ def gradient(f: Any, name: str, argnums: Any, has_aux: bool, /, *args: Any, **kw
     given = sources(name, args, argnums, kwargs)
     plain = given.plain
     value, aux, found = gradients(name, f, given, kwargs, has_aux)
-    g = given.gather(derivatives(found, given.leaves, plain))
+    gs = derivatives(found, given.leaves, plain)
+    g = gs[0] if given.simple else given.gather(gs)
     if name == "grad":
         return (g, besides(aux, plain)) if has_aux else g
     y = own(value._node.value) if plain else wrap(value._node)
