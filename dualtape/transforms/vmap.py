@@ -68,15 +68,15 @@ def mapped(f: Any, in_axes: Any, out_axes: Any, explain: bool, /, *args: Any, **
     found, rebuild, axes, size = arguments(f, args, kwargs, in_axes)
     level = Level(size, recorders.live())
     try:
-        value = batched(f, level, found, rebuild, axes, out_axes)
+        return explained(besides(batched(f, level, found, rebuild, axes, out_axes), plain), level, explain)
     except Exception as error:
         if size == 0 or isinstance(error, Misused):
             raise
         level.note(f"the function itself ({error})" if isinstance(error, Refused) else "the function itself")
-        with recorders.under(recorders.live()):  # inside of a transform, though nobody may be recording
-            value = one_by_one(f, size, found, rebuild, axes, out_axes)
     finally:
         level.close()
+    with recorders.under(recorders.live()):  # inside of a transform, though nobody may be recording
+        value = one_by_one(f, size, found, rebuild, axes, out_axes)
     return explained(besides(value, plain), level, explain)
 
 
