@@ -6,7 +6,7 @@ A function of arrays stays as it is, written with NumPy; its gradient is another
 >>> def f(x):
 ...     return np.sum(np.sin(x) * x)
 >>> dt.grad(f)(np.array([0.0, 1.0]))
-Tensor([0.        , 1.38177329])
+array([0.        , 1.38177329])
 
 Or a tape records what happens to a value, and is asked afterwards:
 

@@ -104,7 +104,7 @@ def operation(
         ... def logistic_curve(x):
         ...     return 1 / (1 + np.exp(-x))
         >>> dt.grad(logistic_curve)(0.0)
-        Tensor(0.25)
+        np.float64(0.25)
 
         A kernel that moves elements, and takes any number of axes in front:
 

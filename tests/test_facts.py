@@ -310,10 +310,11 @@ def test_9_no_derivative_is_lost_silently_by_converting(leave: Callable[[Any], A
 def test_9_a_function_without_a_row_raises_at_the_call() -> None:
     """Falling back to plain NumPy: the result of an unknown function is a constant."""
     x = dt.constant([1.0, 2.0])
-    with pytest.raises(TypeError, match="has no row"):
-        np.unwrap(x)
+    assert type(np.unwrap(x)) is np.ndarray  # NumPy's own: nobody follows x
     with dt.GradientTape() as tape:
         tape.watch(x)
+        with pytest.raises(TypeError, match="has no row"):
+            np.unwrap(x)
         with pytest.raises(TypeError, match=r"numpy\.\w*gcd has no row.*extend\.operation"):
             np.gcd(x, 2)
 

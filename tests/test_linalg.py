@@ -25,7 +25,7 @@ def complexes(*shape: int) -> Any:
 
 
 def gradient(f: Any, x: Any) -> Any:
-    return dt.grad(f)(x).numpy()
+    return dt.grad(f)(x)
 
 
 # ------------------------------------------------------------------ names
@@ -149,7 +149,7 @@ def test_the_arbitrary_vectors_of_a_full_decomposition_have_no_derivative() -> N
     a = draw(4, 2)
     with pytest.raises(ValueError, match=r"svd.*beyond the first 2.*full_matrices=False"):
         dt.grad(lambda x: np.sum(L.svd(x)[0] ** 3))(a)
-    tangent = dt.jvp(lambda x: L.svd(x)[0], (a,), (draw(4, 2),))[1].numpy()
+    tangent = dt.jvp(lambda x: L.svd(x)[0], (a,), (draw(4, 2),))[1]
     assert np.isfinite(tangent[:, :2]).all() and np.isnan(tangent[:, 2:]).all()
 
 

@@ -105,7 +105,7 @@ def nonzeros(f: Any, args: Any, jacobian: Any) -> Any:
     with np.errstate(all="ignore"):
         found = jacobian(flat, argnums=tuple(range(len(parts))))(*parts)
     both = [
-        sum(np.reshape(of_part[k].numpy() != 0, (len(of_part[k]), x.size)) for of_part in found) > 0
+        sum(np.reshape(of_part[k] != 0, (len(of_part[k]), x.size)) for of_part in found) > 0
         for k, x in enumerate(parts)
     ]
     for k, more in zip(split, both[len(moving) :], strict=True):

@@ -104,8 +104,10 @@ def test_where_without_out_is_refused() -> None:
 
 
 def test_reduceat_is_refused() -> None:
+    tape, x = tracked(V)
     with pytest.raises(TypeError, match="reduceat"):
-        np.add.reduceat(dt.constant(V), [0, 1])
+        np.add.reduceat(x, [0, 1])
+    tape.__exit__(None, None, None)
 
 
 def test_an_unknown_keyword_is_refused() -> None:
@@ -207,10 +209,30 @@ def test_check_grads_sees_results_that_are_lists_of_tensors() -> None:
 
 # ------------------------------------------------------------------ functions without a row
 def test_a_function_without_a_row_raises_at_the_call() -> None:
+    tape, x = tracked(V)
     with pytest.raises(TypeError, match=r"packbits has no row.*extend\.operation"):
-        np.packbits(dt.constant(V))
+        np.packbits(x)
     with pytest.raises(TypeError, match="spacing has no row"):
-        np.spacing(dt.constant(V))
+        np.spacing(x)
+    tape.__exit__(None, None, None)
+
+
+def test_where_nobody_follows_a_function_without_a_row_is_numpys() -> None:
+    x, k = dt.constant(V), dt.constant([6, 4, 9])
+    for found, right in (
+        (np.spacing(x), np.spacing(V)),
+        (np.unwrap(x, period=2.0), np.unwrap(V, period=2.0)),
+        (np.packbits(k), np.packbits([6, 4, 9])),
+        (np.gcd(k, 6), [6, 2, 3]),
+        (np.gcd.reduce(k), 1),
+        (np.spacing(x, where=np.ones(len(V), bool), out=np.zeros(len(V))), np.spacing(V)),
+        (np.add.reduceat(x, [0, 1]), np.add.reduceat(V, [0, 1])),
+        (np.lexsort([x, x]), np.lexsort([V, V])),
+    ):
+        assert not isinstance(found, dt.Tensor) and np.array_equal(found, right)
+    with pytest.raises(ValueError, match="read-only"):
+        np.put_along_axis(x, np.array([0]), 1.0, 0)
+    assert np.array_equal(x, V)
 
 
 def test_the_message_says_what_to_write_and_compares_no_letters() -> None:

@@ -39,9 +39,8 @@ def test_grad_takes_numbers_arrays_tensors_and_variables() -> None:
     f = lambda x: np.sum(np.sin(x))  # noqa: E731
     for x in (X, dt.constant(X), dt.Variable(X), X.astype(np.float32), X[:0], X.reshape(3, 1), X[0], float(X[0])):
         assert np.allclose(dt.grad(f)(x), np.cos(np.asarray(x)), rtol=1e-6)
-    assert isinstance(dt.grad(f)(X), dt.Tensor)
+    assert type(dt.grad(f)(X)) is np.ndarray and isinstance(dt.grad(f)(dt.constant(X)), dt.Tensor)
     assert dt.grad(f)(X.astype(np.float32)).dtype == np.float32
-    assert np.array([dt.grad(f)(X), X]).shape == (2, 3)  # leaves the world of Tensors freely
 
 
 STRUCTURES = {
@@ -225,7 +224,7 @@ def test_hvp(order: str) -> None:
         h[j, 2 - j] += np.exp(X[j])
         h[2 - j, j] += np.exp(X[j])
     product = dt.hvp(f, X, v, order=order)
-    assert isinstance(product, dt.Tensor) and close(product, h @ v)
+    assert isinstance(product, np.ndarray) and close(product, h @ v)
     a, b = dt.hvp(lambda x, y: np.sum(x * y**2), (2.0, X), (1.0, X), order=order)
     assert close(a, 2 * np.sum(X * X)) and close(b, 2 * X * 1.0 + 2 * 2.0 * X)
     p = dt.hvp(lambda p: p["a"] ** 3 + np.sum(p["b"]), {"a": 2.0, "b": X}, {"a": 1.0, "b": X}, order=order)
@@ -350,7 +349,7 @@ def test_np_array_of_tensors_in_the_other_transforms() -> None:
     f = lambda s: np.array([s[1], s[0] * s[1]])  # noqa: E731
     s = np.array([2.0, 3.0])
     value, t = dt.jvp(f, (s,), (s,))
-    assert isinstance(value, dt.Tensor) and close(value, [3.0, 6.0]) and close(t, [3.0, 12.0])
+    assert isinstance(value, np.ndarray) and close(value, [3.0, 6.0]) and close(t, [3.0, 12.0])
     assert close(dt.vjp(f, s)[1](np.array([1.0, 10.0]))[0], [30.0, 21.0])
     assert close(dt.linearize(f, s)[1](s), [3.0, 12.0])
     assert close(dt.grad(lambda s: np.sum(f(s)))(s), [3.0, 3.0])
@@ -379,14 +378,13 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "grad of an integer result": (lambda: dt.grad(lambda x: np.argmax(x))(X), TypeError, "real result.*int64"),
     "no aux": (lambda: dt.grad(lambda x: x, has_aux=True)(1.0), TypeError, r"returns a pair \(value, aux\)"),
-    "an integer": (
-        lambda: dt.grad(lambda x: x * x)(3),
+    "an array of booleans": (
+        lambda: dt.jvp(np.sin, (X > 0,), (X,)),
         TypeError,
-        r"grad: argument 0 is of dtype int64: .* write 3\.0 for 3, or convert with astype\(float\)",
+        r"jvp: argument 0 is of dtype bool: .* convert with astype\(float\)",
     ),
-    "an array of integers": (lambda: dt.jvp(np.sin, (np.arange(3),), (X,)), TypeError, "jvp.*argument 0.*int64"),
     "a Tensor of integers": (lambda: dt.vjp(np.sin, dt.constant([1, 2])), TypeError, "vjp.*argument 0.*int64"),
-    "an integer in a structure": (lambda: dt.grad(lambda p: p["a"])({"a": 1.0, "b": 2}), TypeError, r"0 \(leaf 1\)"),
+    "a boolean in a structure": (lambda: dt.grad(lambda p: p["a"])({"a": 1.0, "b": True}), TypeError, r"0 \(leaf 1\)"),
     "a string": (lambda: dt.grad(lambda x: x)("text"), TypeError, "argument 0 is a str"),
     "an object": (lambda: dt.jacfwd(lambda x: x)(object()), TypeError, "argument 0 is a object"),
     "argnums out of range": (

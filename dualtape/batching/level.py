@@ -10,7 +10,7 @@ from threading import Lock
 from dualtape.batching import calls, steps
 from dualtape.batching.outside import Outside
 from dualtape.core import recorders
-from dualtape.core.recorders import STACK, Stack
+from dualtape.core.recorders import INSIDE, STACK, Stack
 from dualtape.core.standin import OPEN
 from dualtape.memory.reserve import trim
 
@@ -52,17 +52,19 @@ class Level:
         if not self.live:
             raise RuntimeError("a value that was made inside vmap is used after it ended: return it from the function")
 
-    def enter(self) -> Stack:
-        """From now on operations belong to this level; returns the stack that ``leave`` puts back."""
-        before = STACK.get()
+    def enter(self) -> tuple[Stack, bool]:
+        """From now on operations belong to this level; returns what ``leave`` puts back."""
+        before = STACK.get(), INSIDE.get()
         with _lock:
             OPEN[0] += 1  # levels of all threads count
         STACK.set(() if self.marker is None else (self.marker,))
+        INSIDE.set(True)
         return before
 
-    def leave(self, before: Stack) -> None:
+    def leave(self, before: tuple[Stack, bool]) -> None:
         """Operations belong to it no more."""
-        STACK.set(before)
+        STACK.set(before[0])
+        INSIDE.set(before[1])
         with _lock:
             OPEN[0] -= 1
         trim()

@@ -41,12 +41,17 @@ def newer(name: str) -> list[Any]:
 
 
 def lookup(function: Any) -> Callable[..., Any]:
-    """The operation for a NumPy function or ufunc, after loading the families that are loaded on demand."""
-    load_late_families(function)
-    call = TABLE.get(function)
+    """The operation for a NumPy function or ufunc."""
+    call = find(function)
     if call is None:
         raise TypeError(unknown(function))
     return call
+
+
+def find(function: Any) -> Callable[..., Any] | None:
+    """The operation for a NumPy function, after loading the families that are loaded on demand, or None."""
+    load_late_families(function)
+    return TABLE.get(function)
 
 
 def load_late_families(function: Any) -> None:

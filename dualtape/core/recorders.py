@@ -91,6 +91,14 @@ Stack = tuple[Recorder, ...]
 
 STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=())
 
+# Whether what runs is part of a computation that recorders or a batch are open around, though none may be on the stack.
+INSIDE: ContextVar[bool] = ContextVar("dualtape_inside", default=False)
+
+
+def outermost() -> bool:
+    """Whether what runs is part of no other computation: no recorder is open, paused or not, and no batch."""
+    return not (STACK.get() and live()) and not INSIDE.get()
+
 
 def enter(recorder: Recorder) -> None:
     """Make ``recorder`` the innermost one; forget the dead ones on the way."""
@@ -157,25 +165,29 @@ def is_fact(node: Any) -> bool:
 @contextmanager
 def under(stack: Stack) -> Iterator[None]:
     """Run a block under ``stack`` alone."""
-    before = STACK.get()
+    before, inside = STACK.get(), INSIDE.get()
     STACK.set(stack)
+    INSIDE.set(True)
     try:
         yield
     finally:
         STACK.set(before)
+        INSIDE.set(inside)
 
 
 @contextmanager
 def without(recorder: Recorder) -> Iterator[None]:
     """Run a block with one recorder paused; it is put back where it stood, unless it was closed meanwhile."""
-    before = STACK.get()
+    before, inside = STACK.get(), INSIDE.get()
     STACK.set(tuple(r for r in before if r is not recorder))
+    INSIDE.set(inside or bool(before))
     hidden = [r for r in before if r.stands_for(recorder)]
     for r in hidden:
         r.pause(recorder, True)
     try:
         yield
     finally:
+        INSIDE.set(inside)
         for r in hidden:
             r.pause(recorder, False)
         entered = tuple(r for r in STACK.get() if r not in before)
@@ -185,10 +197,12 @@ def without(recorder: Recorder) -> Iterator[None]:
 @contextmanager
 def paused() -> Iterator[None]:
     """Run a block with nobody recording who is there for derivatives; one that is entered in it and not left stays."""
-    before = STACK.get()
+    before, inside = STACK.get(), INSIDE.get()
     STACK.set(tuple([r for r in before if r.facts]))
+    INSIDE.set(inside or bool(before))
     try:
         yield
     finally:
+        INSIDE.set(inside)
         entered = [r for r in STACK.get() if r not in before]
         STACK.set(tuple([r for r in (*before, *entered) if r.live]))

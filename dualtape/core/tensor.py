@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from operator import index
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.lookup import ASKED, INSTEAD, TABLE, UFUNC_METHODS, lookup
+from dualtape.core.lookup import ASKED, INSTEAD, TABLE, UFUNC_METHODS, find, unknown
 from dualtape.core.standin import Standin
 from dualtape.memory.reserve import copied_once
 
@@ -226,13 +227,17 @@ class Operand:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        call = TABLE.get(ufunc) or find(ufunc)
+        if call is None:
+            return unfollowed(getattr(ufunc, method), partial(unknown, ufunc), inputs, kwargs)
         if method == "__call__" and not kwargs:
-            call = TABLE.get(ufunc) or lookup(ufunc)
             return call(*inputs)
         return UFUNC_METHODS[0](ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-        call = TABLE.get(func) or lookup(func)
+        call = TABLE.get(func) or find(func)
+        if call is None:
+            return unfollowed(func, partial(unknown, func), args, kwargs)
         if "a" in kwargs:  # NumPy's own name of the first operand
             args = (kwargs.pop("a"), *args)
         return call(*args, **kwargs)
@@ -406,6 +411,20 @@ class Tensor(Operand):
 
     def __reduce__(self) -> Any:
         return tensor, (np.array(self._leave("pickling"))[()],)
+
+
+def unfollowed(function: Callable[..., Any], refusal: Callable[[], str], args: Any, kwargs: Any) -> Any:
+    """What NumPy itself does with the values of Tensors that nobody follows; others are refused."""
+
+    def value_of(a: Any) -> Any:
+        if isinstance(a, Operand):
+            x = a._read()
+            if isinstance(x._node.value, Standin) or recorders.is_tracked(x._node):
+                raise TypeError(refusal())
+            return x.numpy()
+        return type(a)([value_of(b) for b in a]) if type(a) in (list, tuple) else a
+
+    return function(*value_of(args), **{k: value_of(a) for k, a in kwargs.items()})
 
 
 def called_from() -> str:

@@ -39,6 +39,21 @@ def references(blocks: list[np.ndarray[Any, Any]]) -> list[int]:
 IDLE = references([np.empty(0, np.uint8)])[0]
 
 
+def taken(arrays: list[Any], k: int) -> np.ndarray[Any, Any]:
+    """A large array out of a list, to be written to: itself if nobody else holds it or its memory, else a copy."""
+    one = arrays[k : k + 1]
+    base = one[0].base
+    alone = one[0].flags.writeable and references(one)[0] == IDLE + 1
+    if alone and base is not None:  # (of an array without base, a view would hold it)
+        # Views of one block hold the block, and so does the reserve.
+        blocks = _reserve.get(base.nbytes, ()) if isinstance(base, np.ndarray) else ()
+        kept = any([block is base for block in blocks])
+        held = [base]
+        del base
+        alone = references(held)[0] == IDLE + 1 + kept
+    return one[0] if alone else copied(one[0])
+
+
 def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy of ``a`` that is never written to: the latest one, if somebody still holds it and ``a`` has not changed.
 

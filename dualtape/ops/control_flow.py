@@ -46,7 +46,7 @@ def cond(
     Example:
         >>> import dualtape as dt
         >>> dt.grad(lambda x: dt.cond(x > 0, lambda: x * x, lambda: -x))(3.0)
-        Tensor(6.)
+        np.float64(6.0)
     """
     for label, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         ensure_function("cond", label, branch)
@@ -187,7 +187,7 @@ def while_loop(
         >>> import dualtape as dt
         >>> power = lambda x: dt.while_loop(lambda k, y: k < 3, lambda k, y: (k + 1, y * x), (0, 1.0))[1]
         >>> dt.grad(power)(2.0)
-        Tensor(12.)
+        np.float64(12.0)
     """
     ensure_function("while_loop", "cond", cond)
     ensure_function("while_loop", "body", body)

@@ -304,8 +304,8 @@ def det(a: ArrayLike) -> Tensor:
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.grad(dt.linalg.det)(np.array([[1.0, 2.0], [2.0, 4.0]]))
-        Tensor([[ 4., -2.],
-                [-2.,  1.]])
+        array([[ 4., -2.],
+               [-2.,  1.]])
     """
     return det_row(matrices(a, "det"))
 

@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core.lookup import LATE_FAMILIES, TABLE, UFUNC_METHODS
 from dualtape.core.lookup import lookup as find
 from dualtape.core.recorders import is_tracked
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, operand, raw, unfollowed
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
 from dualtape.ops.elementwise import conj, imag, real, where
 
@@ -150,11 +150,12 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
     indexing.store(x, flat.reshape(x.shape))
 
 
-def unsupported(ufunc: np.ufunc, *_: Any) -> Any:
+def unsupported(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
     """ufunc.reduceat."""
-    raise TypeError(
-        f"{ufunc.__name__}.reduceat has no row in dualtape's table; use sums of slices, or cumsum and indexing"
-    )
+    options = dict(kwargs)
+    kwargs.clear()
+    refusal = f"{ufunc.__name__}.reduceat has no row in dualtape's table; use sums of slices, or cumsum and indexing"
+    return unfollowed(ufunc.reduceat, lambda: refusal, inputs, options)
 
 
 METHODS: dict[str, Callable[..., Any]] = {

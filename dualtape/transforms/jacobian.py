@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dualtape.batching.sweeps import chunk_size, chunks, pull_many, push_many, unit_seeds
-from dualtape.core.sweep import finished, planned, walk
-from dualtape.core.tensor import Tensor, raw, tensor
-from dualtape.modes.structure import flatten
-from dualtape.transforms.arguments import Sources, ensure_callable, named, recorded, results, sources
+from dualtape.core import recorders
+from dualtape.core.sweep import planned, walk
+from dualtape.core.tensor import Tensor, raw
+from dualtape.transforms.arguments import (
+    besides,
+    derivatives,
+    ensure_argnums,
+    ensure_callable,
+    evaluated,
+    recorded,
+    sources,
+    transformed,
+)
 from dualtape.transforms.gradient import grad
 from dualtape.transforms.products import linearized
 
@@ -20,34 +30,23 @@ __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 Numbers = int | Sequence[int]
 
 
-def of_arguments(f: Callable[..., Any], args: tuple[Any, ...], argnums: Numbers, name: str, kwargs: Any) -> Any:
-    """``f`` as a function of the differentiated leaves alone, with what is needed to put results together."""
-    given = sources(name, args, argnums)
-    numbers = [argnums] if given.single else list(argnums)  # type: ignore[arg-type]
-    counts = [count for _, count in given.rebuilds]
-
-    def of_leaves(*leaves: Any) -> Any:
-        passed, it = list(args), iter(leaves)
-        for k, (rebuild, _) in zip(numbers, given.rebuilds, strict=True):
-            passed[k] = rebuild(it)  # type: ignore[index]
-        return f(*passed, **kwargs)
-
-    return given, of_leaves, counts
-
-
-def jacfwd(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = None) -> Callable[..., Any]:
+def jacfwd(
+    f: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False, *, chunk: int | None = None
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``f`` by forward mode: one sweep with a tangent for each input element.
 
     Args:
         f: a function of arrays.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
+        has_aux: whether ``f`` returns a pair, of which only the first is differentiated; the second may be anything.
         chunk: the number of tangents in one sweep. None: as many as fit into 256 MB, of which each takes as much as the
             linear part of ``f`` keeps on its tape, or as argument and value if that is more.
 
     Returns:
         A function with the arguments of ``f``; its result has the shape of the value followed by the shape of the
-        argument, in the structure of the value, and within that of the argument. For complex arguments, the
-        holomorphic derivative; one sweep more makes sure that there is one.
+        argument, in the structure of the value, and within that of the argument, and the dtype of the value; with
+        has_aux it is a pair, ``(jacobian, aux)``. For complex arguments, the holomorphic derivative; one sweep more
+        makes sure that there is one. Results are arrays or Tensors, as with ``value_and_grad``.
 
     Raises:
         TypeError: if ``f`` is not holomorphic in a complex argument.
@@ -55,18 +54,20 @@ def jacfwd(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = N
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
-        Tensor([[2., 0.],
-                [0., 4.]])
+        array([[2., 0.],
+               [0., 4.]])
     """
-    ensure_callable("jacfwd", f)
-    return named("jacfwd", f, lambda *args, **kwargs: forward_jacobian(f, argnums, chunk, {}, args, kwargs))
+    ensure_argnums("jacfwd", argnums)
+    return transformed("jacfwd", f, forward_jacobian, argnums, has_aux, chunk, None)
 
 
-def forward_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], args: Any, kwargs: Any) -> Any:
+def forward_jacobian(
+    f: Any, argnums: Any, has_aux: bool, chunk: Any, looped: dict[str, int] | None, /, *args: Any, **kwargs: Any
+) -> Any:
     """The Jacobian by forward mode; ``looped`` gets the operations that ran once for each tangent."""
-    given, of_leaves, _ = of_arguments(f, args, argnums, "jacfwd", kwargs)
-    value, tangents, rebuild, entries, starts = linearized(of_leaves, Sources.of(given.leaves))
-    outs: list[Any] = value
+    looped = {} if looped is None else looped
+    given = sources("jacfwd", args, argnums, kwargs)
+    (outs, rebuild, aux), tangents, entries, starts = linearized("jacfwd", f, given, kwargs, has_aux)
     ends = [t._node.id if t.__class__ is Tensor else 0 for t in tangents]
     blocks: list[list[Any]] = []
     for k, x in enumerate(given.leaves):
@@ -91,15 +92,21 @@ def forward_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], a
             matrices = [np.reshape(raw(block[m]), (y.size, v.size)) for block, v in zip(blocks, vs, strict=True)]
             along = sum(j @ np.ravel(v) for j, v in zip(matrices, vs, strict=True))
             ensure_holomorphic("jacfwd", np.ravel(t) - 1j * along, matrices, 1)
-    return rebuild(iter([given.gather([block[m] for block in blocks]) for m in range(len(outs))]))
+    rows = [[block[m] for block in blocks] for m in range(len(outs))]
+    del blocks
+    value = rebuild(iter([given.gather(derivatives(row, given.leaves, given.plain)) for row in rows]))
+    return (value, besides(aux, given.plain)) if has_aux else value
 
 
-def jacrev(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = None) -> Callable[..., Any]:
+def jacrev(
+    f: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False, *, chunk: int | None = None
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``f`` by reverse mode: one sweep, a cotangent for each output element.
 
     Args:
         f: a function of arrays.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
+        has_aux: whether ``f`` returns a pair, of which only the first is differentiated; the second may be anything.
         chunk: the number of cotangents in one sweep. None: as many as fit into 256 MB, of which each takes as much as
             ``f`` keeps on its tape, or as argument and value if that is more.
 
@@ -113,17 +120,21 @@ def jacrev(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = N
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.jacrev(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
-        Tensor([2., 4.])
+        array([2., 4.])
     """
-    ensure_callable("jacrev", f)
-    return named("jacrev", f, lambda *args, **kwargs: reverse_jacobian(f, argnums, chunk, {}, args, kwargs))
+    ensure_argnums("jacrev", argnums)
+    return transformed("jacrev", f, reverse_jacobian, argnums, has_aux, chunk, None)
 
 
-def reverse_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], args: Any, kwargs: Any) -> Any:
+def reverse_jacobian(
+    f: Any, argnums: Any, has_aux: bool, chunk: Any, looped: dict[str, int] | None, /, *args: Any, **kwargs: Any
+) -> Any:
     """The Jacobian by reverse mode; ``looped`` gets the operations that ran once for each cotangent."""
-    given, of_leaves, _ = of_arguments(f, args, argnums, "jacrev", kwargs)
+    looped = {} if looped is None else looped
+    given = sources("jacrev", args, argnums, kwargs)
     leaves = given.leaves
-    (outs, rebuild), entries = recorded(lambda *xs: results(of_leaves(*xs)), tuple(leaves), {}, leaves)
+    run = partial(evaluated, "jacrev", f, has_aux)
+    (outs, rebuild, aux), entries = recorded(run, given.args, kwargs, leaves)
     ids = [x._node.id for x in leaves]
     some_real = any(x.dtype.kind == "f" and x.size for x in leaves)
     some_complex = any(x.dtype.kind == "c" and x.size for x in leaves)
@@ -158,8 +169,10 @@ def reverse_jacobian(f: Any, argnums: Any, chunk: Any, looped: dict[str, int], a
                     # A real result that depends on a complex argument is not holomorphic.
                     back = 0.0 if c is None else np.ravel(np.conj(raw(c)))
                     ensure_holomorphic("jacrev", back + 1j * (np.ravel(w) @ matrix), [matrix], 0)
-        found.append(given.gather(blocks))
-    return rebuild(iter(found))
+        del parts
+        found.append(given.gather(derivatives(blocks, leaves, given.plain)))
+    value = rebuild(iter(found))
+    return (value, besides(aux, given.plain)) if has_aux else value
 
 
 def probe(x: Tensor) -> Any:
@@ -183,14 +196,16 @@ def ensure_holomorphic(name: str, difference: Any, matrices: list[Any], axis: in
 
 
 def assembled(parts: list[Any], y: Tensor, x: Tensor, last: bool) -> Any:
-    """Batches of columns (``last``) or rows of a Jacobian as one Tensor of y's shape followed by x's."""
-    shape = (*y.shape, *x.shape)
+    """Batches of columns (``last``) or rows of a Jacobian as one array of y's shape followed by x's."""
+    shape, dtype = (*y.shape, *x.shape), y.dtype
     if not parts or parts[0] is None:
-        return tensor(np.zeros(shape, np.result_type(y.dtype, x.dtype)))
+        return np.zeros(shape, dtype if dtype.kind in "fc" else x.dtype)[()]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
     if last:
         whole = np.moveaxis(whole, 0, -1)
-    return finished(np.reshape(whole, shape), None, False)
+    if whole.dtype != dtype and whole.dtype.kind == dtype.kind:
+        whole = whole.astype(dtype)
+    return np.reshape(whole, shape)
 
 
 def jacobian(
@@ -198,6 +213,7 @@ def jacobian(
     argnums: Numbers = 0,
     mode: str = "auto",
     explain: bool = False,
+    has_aux: bool = False,
     *,
     chunk: int | None = None,
 ) -> Callable[..., Any]:
@@ -209,6 +225,7 @@ def jacobian(
         mode: "forward" (a tangent for each input element), "reverse" (a cotangent for each output element), or "auto".
         explain: whether the function returns a pair, the Jacobian and the choice of mode with its reason; it also names
             operations without a batching rule, which ran once for each.
+        has_aux: whether ``f`` returns a pair, of which only the first is differentiated; the second may be anything.
         chunk: the number of tangents or cotangents in one sweep, as for ``jacfwd`` and ``jacrev``.
 
     Returns:
@@ -221,46 +238,52 @@ def jacobian(
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.jacobian(lambda x: np.array([x[0] * x[1], x[1]]))(np.array([2.0, 3.0]))
-        Tensor([[3., 2.],
-                [0., 1.]])
+        array([[3., 2.],
+               [0., 1.]])
     """
-    ensure_callable("jacobian", f)
+    ensure_argnums("jacobian", argnums)
     if mode not in ("auto", "forward", "reverse"):
         raise ValueError(f'jacobian: mode is "auto", "forward" or "reverse", not {mode!r}')
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        choice, reason = mode, "asked for"
-        if mode == "auto":
-            given = sources("jacobian", args, argnums)
-            inputs = sum(x.size for x in given.leaves)
-            outs, _ = flatten(f(*args, **kwargs))
-            outputs = sum(int(np.size(y)) if np.ndim(y) or np.size(y) else 0 for y in outs)
-            sweeps = outputs
-            if any(x.dtype.kind == "f" for x in given.leaves):
-                sweeps += sum(int(np.size(y)) for y in outs if np.iscomplexobj(y))
-            choice = "forward" if inputs <= sweeps else "reverse"
-            reason = f"{inputs} input and {outputs} output elements" + (", complex" if sweeps > outputs else "")
-        looped: dict[str, int] = {}
-        run = forward_jacobian if choice == "forward" else reverse_jacobian
-        result = run(f, argnums, chunk, looped, args, kwargs)
-        if not explain:
-            return result
-        return result, f"{choice} mode: {reason}" + (f"; one by one: {', '.join(sorted(looped))}" if looped else "")
-
-    return named("jacobian", f, call)
+    return transformed("jacobian", f, chosen_jacobian, argnums, mode, explain, has_aux, chunk)
 
 
-def hessian(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = None) -> Callable[..., Any]:
+def chosen_jacobian(
+    f: Any, argnums: Any, mode: str, explain: bool, has_aux: bool, chunk: Any, /, *args: Any, **kwargs: Any
+) -> Any:
+    """The Jacobian by the mode that was asked for or needs fewer sweeps, and why."""
+    choice, reason = mode, "asked for"
+    if mode == "auto":
+        given = sources("jacobian", args, argnums, kwargs)
+        with recorders.under(()):  # for the sizes of the results alone
+            outs = evaluated("jacobian", f, has_aux, *given.args, **kwargs)[0]
+        inputs, outputs = sum(x.size for x in given.leaves), sum(y.size for y in outs)
+        sweeps = outputs
+        if any(x.dtype.kind == "f" for x in given.leaves):
+            sweeps += sum(y.size for y in outs if y.dtype.kind == "c")
+        choice = "forward" if inputs <= sweeps else "reverse"
+        reason = f"{inputs} input and {outputs} output elements" + (", complex" if sweeps > outputs else "")
+    looped: dict[str, int] = {}
+    run = forward_jacobian if choice == "forward" else reverse_jacobian
+    value = run(f, argnums, has_aux, chunk, looped, *args, **kwargs)
+    if not explain:
+        return value
+    return value, f"{choice} mode: {reason}" + (f"; one by one: {', '.join(sorted(looped))}" if looped else "")
+
+
+def hessian(
+    f: Callable[..., Any], argnums: Numbers = 0, has_aux: bool = False, *, chunk: int | None = None
+) -> Callable[..., Any]:
     """A function that returns the Hessian of ``f``, forward over reverse.
 
     Args:
-        f: a function with a real scalar result.
+        f: a function with one real number for its result.
         argnums: the position of the argument to differentiate by, or a tuple of positions.
+        has_aux: whether ``f`` returns a pair, of which only the first is differentiated; the second may be anything.
         chunk: the number of tangents in one sweep, as for ``jacfwd``.
 
     Returns:
         A function with the arguments of ``f``; its result has the shape of the argument twice (for a tuple of
-        argnums, a tuple of tuples of blocks).
+        argnums, a tuple of tuples of blocks); with has_aux it is a pair, ``(hessian, aux)``.
 
     Raises:
         TypeError: if the gradient is not holomorphic in a complex argument; ``hvp`` takes any.
@@ -268,8 +291,15 @@ def hessian(f: Callable[..., Any], argnums: Numbers = 0, *, chunk: int | None = 
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.hessian(lambda x: x[0] * x[1] ** 2)(np.array([1.0, 3.0]))
-        Tensor([[0., 6.],
-                [6., 2.]])
+        array([[0., 6.],
+               [6., 2.]])
     """
+    ensure_argnums("hessian", argnums)
     ensure_callable("hessian", f)
-    return named("hessian", f, jacfwd(grad(f, argnums), argnums, chunk=chunk))
+    slope = grad(f, argnums, has_aux)
+    return transformed("hessian", f, second, slope, argnums, has_aux, chunk)
+
+
+def second(f: Any, slope: Any, argnums: Any, has_aux: bool, chunk: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """The Hessian of ``f``, whose gradient is ``slope``."""
+    return forward_jacobian(slope, argnums, has_aux, chunk, None, *args, **kwargs)

@@ -12,11 +12,23 @@ from dualtape.core import recorders
 from dualtape.core.absent import still
 from dualtape.core.cotangents import seed
 from dualtape.core.sweep import Cotangents, finished, planned, sweep, walk
-from dualtape.core.tensor import Tensor, operand, raw, tensor
+from dualtape.core.tensor import Node, Tensor, operand, raw, tensor
 from dualtape.modes.accumulator import tangent_like
 from dualtape.modes.constant import constant
-from dualtape.modes.structure import flatten, match_structure
-from dualtape.transforms.arguments import IDENTITY, Sources, carrying, ensure_callable, recorded, results, sources
+from dualtape.modes.structure import Rebuild, flatten, match_structure
+from dualtape.transforms.arguments import (
+    IDENTITY,
+    Sources,
+    besides,
+    carrying,
+    derivatives,
+    ensure_callable,
+    evaluated,
+    given_out,
+    holds_tensor,
+    recorded,
+    sources,
+)
 from dualtape.transforms.gradient import grad, gradients
 
 __all__ = ["hvp", "jvp", "linearize", "vjp"]
@@ -29,36 +41,42 @@ def tuple_of(name: str, what: str, value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def pushed(f: Callable[..., Any], args: tuple[Any, ...], leaves: list[Tensor], tangents: list[Any]) -> Any:
-    """Run ``f`` with tangents on its leaves; the results and, for each, its tangent or None."""
-    (out, rebuild), found = carrying(leaves, tangents, lambda: results(f(*args)), lambda value: value[0])
-    return out, found, rebuild
+def pushed(
+    run: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, leaves: list[Tensor], tangents: list[Any]
+) -> Any:
+    """What ``run``, an evaluation, gives with tangents on the leaves; and for each result its tangent or None."""
+    return carrying(leaves, tangents, partial(run, *args, **kwargs), lambda value: value[0])
 
 
-def jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+def jvp(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``f`` and its derivative in a direction, by one forward sweep.
 
     Args:
         f: a function of arrays or nested structures of them.
-        primals: a tuple, one entry for each argument of ``f``.
+        primals: a tuple, one entry for each argument of ``f``; integers are taken as float64.
         tangents: a tuple like it: the direction, of the same shapes.
+        has_aux: whether ``f`` returns a pair, of which only the first is differentiated; the second may be anything.
 
     Returns:
-        ``(value, tangent)``, both in the structure of the result of ``f``; the tangent is J v.
+        ``(value, tangent)``, or ``(value, tangent, aux)``. Value and tangent have the structure of the result of ``f``;
+        the tangent is J v. They are arrays or Tensors, as with ``value_and_grad``.
 
     Raises:
         ValueError: if a tangent has not the shape of its primal.
-        TypeError: if primals or tangents are not tuples, or not of a floating or complex dtype.
+        TypeError: if primals or tangents are not tuples, or a primal is no number or a Tensor of integers.
 
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.jvp(np.sin, (0.0,), (2.0,))
-        (Tensor(0.), Tensor(2.))
+        (np.float64(0.0), np.float64(2.0))
     """
     ensure_callable("jvp", f)
-    given, directions = directed("jvp", primals, tangents)
-    out, found, rebuild = pushed(f, given.args, given.leaves, directions)
-    return rebuild(iter(out)), rebuild(map(finished, found, out))
+    given, moves = directed("jvp", primals, tangents)
+    plain = given.plain and not holds_tensor(tangents)
+    (out, rebuild, aux), found = pushed(partial(evaluated, "jvp", f, has_aux), given.args, {}, given.leaves, moves)
+    ts = rebuild(iter(derivatives(found, out, plain)))
+    value = rebuild(iter(given_out(out, plain)))
+    return (value, ts, besides(aux, plain)) if has_aux else (value, ts)
 
 
 def directed(name: str, primals: Any, tangents: Any) -> tuple[Sources, list[Any]]:
@@ -87,54 +105,67 @@ def directions(name: str, given: Sources, tangents: Sequence[Any]) -> list[Any]:
     return found
 
 
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``f`` and its pullback, which maps a cotangent of the result to cotangents of the arguments.
 
     Args:
         f: a function of arrays or nested structures of them.
-        *primals: its arguments.
+        *primals: its arguments; integers are taken as float64.
+        has_aux: whether ``f`` returns a pair, of which only the first is differentiated; the second may be anything.
 
     Returns:
-        ``(value, pullback)``. ``pullback(cotangent)`` takes a cotangent in the structure of the value and returns a
-        tuple, one entry for each argument: the conjugate transpose of J applied to it. It may be called many times.
+        ``(value, pullback)``, or ``(value, pullback, aux)``. ``pullback(cotangent)`` takes a cotangent in the structure
+        of the value and returns a tuple, one entry for each argument: the conjugate transpose of J applied to it. It
+        may be called many times. Results are arrays or Tensors, as with ``value_and_grad``; those of the pullback are
+        Tensors also if its cotangent is one.
 
     Raises:
-        TypeError: if an argument is not of a floating or complex dtype.
+        TypeError: if an argument is no number or a Tensor of integers.
         ValueError: (from the pullback) if a cotangent does not fit.
 
     Example:
         >>> import numpy as np, dualtape as dt
         >>> value, pullback = dt.vjp(np.multiply, 2.0, 3.0)
         >>> pullback(1.0)
-        (Tensor(3.), Tensor(2.))
+        (np.float64(3.0), np.float64(2.0))
     """
     ensure_callable("vjp", f)
     given = sources("vjp", primals, range(len(primals)))
-    (out, rebuild), entries = recorded(lambda *args: results(f(*args)), given.args, {}, given.leaves)
-    ids = list(map(IDENTITY, given.leaves))
-
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
-        cs = match_structure(rebuild(iter(out)), cotangent, len(out))
-        cotangents = Cotangents()
-        for k, (y, c) in enumerate(zip(out, cs, strict=True)):
-            if c is None or y.dtype.kind not in "fc":
-                continue
-            name = "vjp: the cotangent" if len(out) == 1 else f"vjp: cotangent {k}"
-            c = operand(c) if c.__class__ is Tensor else np.array(raw(operand(c)))[()]
-            if c.shape != y.shape:
-                raise ValueError(f"{name} has shape {c.shape}, but the result has shape {y.shape}")
-            c = seed(y._node.value, c, name)
-            cotangents.add(y._node.id, c if recorders.live() else raw(c))
-        cotangents.owned.clear()
-        cotangents.seeded = True
-        found = sweep(entries, cotangents, ids, False, True)
-        g = given.gather(map(finished, found, given.leaves))
-        return g  # type: ignore[no-any-return]
-
-    return rebuild(iter(out)), pullback
+    own, plain = given.apart(primals), given.plain
+    run = partial(evaluated, "vjp", f, has_aux)
+    (out, rebuild, aux), entries = recorded(run, given.args, {}, given.leaves)
+    value = rebuild(iter(given_out(out, plain)))
+    pullback = partial(pulled, own, rebuild, [y._node for y in out], entries)
+    return (value, pullback, besides(aux, plain)) if has_aux else (value, pullback)
 
 
-def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def pulled(given: Sources, rebuild: Rebuild, ends: list[Node], entries: dict[int, Any], cotangent: Any, /) -> Any:
+    """The cotangents of the arguments that a cotangent of the results is pulled back to."""
+    cs = match_structure(rebuild(iter(ends)), cotangent, len(ends))
+    found = sweep(entries, seeded(ends, cs), list(map(IDENTITY, given.leaves)), False, True)
+    return given.gather(derivatives(found, given.leaves, given.is_plain_with(cotangent)))
+
+
+def seeded(ends: list[Node], given: list[Any]) -> Cotangents:
+    """The cotangents that a sweep starts with, of results."""
+    cotangents = Cotangents()
+    for k, (end, c) in enumerate(zip(ends, given, strict=True)):
+        if c is None or end.value.dtype.kind not in "fc":
+            continue
+        name = "vjp: the cotangent" if len(ends) == 1 else f"vjp: cotangent {k}"
+        c = operand(c)
+        if c.__class__ is not Tensor:
+            c = np.array(c)[()]
+        if c.shape != end.value.shape:
+            raise ValueError(f"{name} has shape {c.shape}, but the result has shape {end.value.shape}")
+        c = seed(end.value, c, name)
+        cotangents.add(end.id, c if recorders.live() else raw(c))
+    cotangents.owned.clear()
+    cotangents.seeded = True
+    return cotangents
+
+
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``f`` and the linear map of tangents there, which repeats no nonlinear work.
 
     The tangents' own operations are recorded while ``f`` runs once under forward mode; what is left on that tape is
@@ -142,61 +173,70 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
 
     Args:
         f: a function of arrays or nested structures of them.
-        *primals: its arguments.
+        *primals: its arguments; integers are taken as float64.
+        has_aux: whether ``f`` returns a pair, of which only the first is differentiated; the second may be anything.
 
     Returns:
-        ``(value, push)``; ``push(*tangents)`` takes one tangent for each argument and returns that of the value.
+        ``(value, push)``, or ``(value, push, aux)``; ``push(*tangents)`` takes one tangent for each argument and
+        returns that of the value. Results are arrays or Tensors, as with ``vjp``.
 
     Raises:
-        TypeError: if an argument is not of a floating or complex dtype.
+        TypeError: if an argument is no number or a Tensor of integers.
 
     Example:
         >>> import numpy as np, dualtape as dt
         >>> value, push = dt.linearize(np.exp, 0.0)
         >>> push(3.0)
-        Tensor(3.)
+        np.float64(3.0)
     """
     ensure_callable("linearize", f)
     given = sources("linearize", primals, range(len(primals)))
-    out, found, rebuild, entries, ids = linearized(f, given)
-    steps = planned(entries, [t._node.id for t in found if t.__class__ is Tensor])
-
-    def push(*tangents: Any) -> Any:
-        if len(tangents) != len(primals):
-            raise ValueError(f"push: {len(primals)} arguments and {len(tangents)} tangents")
-        start = dict(zip(ids, directions("push", given, tangents), strict=True))
-        ends = walk(steps, start)
-        return rebuild(iter([finished(linear_part(t, ends), y, True) for t, y in zip(found, out, strict=True)]))
-
-    return rebuild(iter(out)), push
+    own, plain = given.apart(primals), given.plain
+    (out, rebuild, aux), found, entries, starts = linearized("linearize", f, given, {}, has_aux)
+    ends = [t._node.id if t.__class__ is Tensor else 0 for t in found]
+    value = rebuild(iter(given_out(out, plain)))
+    push = partial(along, own, rebuild, [y._node.value for y in out], planned(entries, ends), starts, ends)
+    return (value, push, besides(aux, plain)) if has_aux else (value, push)
 
 
-def linearized(f: Callable[..., Any], given: Sources) -> tuple[list[Any], list[Any], Any, dict[int, Any], list[int]]:
-    """The results of ``f``, their tangents, the entries of what the tangents went through, and where those start."""
+def along(
+    given: Sources, rebuild: Rebuild, likes: list[Any], steps: Any, starts: list[int], ends: list[int], *tangents: Any
+) -> Any:
+    """The tangents of the results that tangents of the arguments are carried along to."""
+    if len(tangents) != len(given.args):
+        raise ValueError(f"push: {len(given.args)} arguments and {len(tangents)} tangents")
+    found = carried(steps, dict(zip(starts, directions("push", given, tangents), strict=True)), ends)
+    return rebuild(iter(derivatives(found, likes, given.is_plain_with(tangents))))
+
+
+def carried(steps: Any, tangents: dict[int, Any], ends: list[int]) -> list[Any]:
+    """The tangents at the ends of linear steps, or None."""
+    moved = walk(steps, tangents)
+    return [moved.get(i) for i in ends]
+
+
+def linearized(name: str, f: Any, given: Sources, kwargs: Any, has_aux: bool) -> tuple[Any, list[Any], Any, list[int]]:
+    """An evaluation of ``f``, the tangents of its results, the entries of what those went through, and its starts."""
     # Any tangent will do, except one with zeros: rules may leave out what a zero would meet.
     rng = np.random.default_rng(0)
     seeds = [tensor(rng.uniform(0.5, 1.0, x.shape).astype(x.dtype)[()]) for x in given.leaves]
-    (out, found, rebuild), entries = recorded(pushed, (f, given.args, given.leaves, seeds), {}, seeds)
-    return out, found, rebuild, entries, [t._node.id for t in seeds]
-
-
-def linear_part(t: Any, ends: dict[int, Any]) -> Any:
-    """The tangent that took the place of ``t`` in a replay."""
-    return ends.get(t._node.id) if t.__class__ is Tensor else None
+    run = partial(evaluated, name, f, has_aux)
+    (evaluation, found), entries = recorded(pushed, (run, given.args, kwargs, given.leaves, seeds), {}, seeds)
+    return evaluation, found, entries, list(map(IDENTITY, seeds))
 
 
 def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -> Any:
     """The product of the Hessian of ``f`` with a direction.
 
     Args:
-        f: a function with a real scalar result.
-        primals: a single array, or a tuple with one entry for each argument of ``f``.
+        f: a function with one real number for its result.
+        primals: a single array, or a tuple with one entry for each argument of ``f``; integers are taken as float64.
         tangents: the direction, in the structure of ``primals``.
         order: the outer and the inner mode: "fr" forward over reverse (the cheapest), "rf", "rr" or "ff" (one
             sweep for each input element, for comparison).
 
     Returns:
-        The product, in the structure of ``primals``.
+        The product, in the structure of ``primals``: arrays or Tensors, as with ``value_and_grad``.
 
     Raises:
         ValueError: for an unknown order, or a direction that does not fit.
@@ -204,7 +244,7 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
     Example:
         >>> import numpy as np, dualtape as dt
         >>> dt.hvp(lambda x: np.sum(x**3), np.array([1.0, 2.0]), np.array([1.0, 0.0]))
-        Tensor([6., 0.])
+        array([6., 0.])
     """
     ensure_callable("hvp", f)
     if order not in ("fr", "rf", "rr", "ff"):
@@ -213,15 +253,15 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
     xs: tuple[Any, ...] = (primals,) if single else primals
     vs: Any = (tangents,) if single else tangents
     every = tuple(range(len(xs)))
-    if order == "ff":
-        product = forward_over_forward(f, xs, vs)
-        return product[0] if single else product
     given, moves = directed("hvp", xs, vs)
-    if order == "fr":
+    if order == "ff":
+        found = forward_over_forward(f, given, vs)
+    elif order == "fr":
         # The leaves are nobody else's, so the tape inside may watch the very nodes that carry the tangents.
-        run = partial(gradients, "hvp", f, given, {})
-        (_, _, slopes), found = carrying(given.leaves, moves, run, lambda value: value[2])
-        product = given.gather(map(finished, found, slopes))
+        def slopes() -> list[Any]:
+            return list(map(finished, gradients("hvp", f, given, {})[2], given.leaves))
+
+        found = carrying(given.leaves, moves, slopes, list)[1]
     else:
 
         def slope(*args: Any) -> Any:
@@ -234,14 +274,14 @@ def hvp(f: Callable[..., Any], primals: Any, tangents: Any, order: str = "fr") -
                 total = total + np.sum(np.real(np.conj(still(v)) * g))
             return total
 
-        product = grad(slope, every)(*xs)
+        found = flatten(grad(slope, every)(*given.args))[0]
+    product = given.gather(derivatives(found, given.leaves, given.plain and not holds_tensor(vs)))
     return product[0] if single else product
 
 
-def forward_over_forward(f: Callable[..., Any], xs: tuple[Any, ...], vs: tuple[Any, ...]) -> Any:
+def forward_over_forward(f: Callable[..., Any], given: Sources, vs: tuple[Any, ...]) -> list[Any]:
     """The Hessian times a direction, one inner forward sweep for each real input coordinate."""
-    given = sources("hvp", xs, range(len(xs)))
-    found = []
+    found: list[Any] = []
     for k, leaf in enumerate(given.leaves):
         parts = (1.0,) if leaf.dtype.kind == "f" else (1.0, 1j)
         columns = []
@@ -253,11 +293,10 @@ def forward_over_forward(f: Callable[..., Any], xs: tuple[Any, ...], vs: tuple[A
                 def slope(*args: Any, basis: list[Any] = basis) -> Any:
                     return jvp(f, args, given.gather(basis))[1]
 
-                columns.append(unit * jvp(slope, xs, vs)[1])
+                columns.append(unit * jvp(slope, given.args, vs)[1])
         if not columns:
-            columns = [constant(np.zeros(leaf.shape))]
+            found.append(None)
+            continue
         total = np.stack(columns).reshape((-1, *leaf.shape))
         found.append(np.sum(total, axis=0).astype(leaf.dtype))
-    return given.gather(found)
-
-
+    return found

@@ -15,7 +15,7 @@ from dualtape.core.standin import Refused
 from dualtape.core.tensor import Tensor, operand, tensor
 from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, is_leaf
-from dualtape.transforms.arguments import ensure_callable, named, result
+from dualtape.transforms.arguments import besides, holds_tensor, result, transformed
 
 __all__ = ["vmap"]
 
@@ -35,7 +35,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, explain:
 
     Returns:
         A function with the arguments of ``f``, each with one more axis, that returns its results, each with one more
-        axis, as Tensors. A result that does not depend on the batch is repeated.
+        axis: arrays or Tensors, as with ``value_and_grad``. A result that does not depend on the batch is repeated.
 
     Raises:
         ValueError: for axes that do not exist, axes of different lengths, or a batched result with out_axes None.
@@ -53,28 +53,31 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, explain:
         >>> import numpy as np, dualtape as dt
         >>> slopes = dt.vmap(dt.grad(lambda w, x: np.tanh(w @ x)), in_axes=(None, 0))
         >>> slopes(np.zeros(2), np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
-        Tensor([[1., 2.],
-                [3., 4.],
-                [5., 6.]])
+        array([[1., 2.],
+               [3., 4.],
+               [5., 6.]])
     """
-    ensure_callable("vmap", f)
     check_axes("in_axes", in_axes)
     check_axes("out_axes", out_axes)
+    return transformed("vmap", f, mapped, in_axes, out_axes, explain)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        found, rebuild, axes, size = arguments(f, args, kwargs, in_axes)
-        level = Level(size, recorders.live())
-        try:
-            return explained(batched(f, level, found, rebuild, axes, out_axes), level, explain)
-        except Exception as error:
-            if size == 0 or isinstance(error, Misused):
-                raise
-            level.note(f"the function itself ({error})" if isinstance(error, Refused) else "the function itself")
-        finally:
-            level.close()
-        return explained(one_by_one(f, size, found, rebuild, axes, out_axes), level, explain)
 
-    return named("vmap", f, call)
+def mapped(f: Any, in_axes: Any, out_axes: Any, explain: bool, /, *args: Any, **kwargs: Any) -> Any:
+    """The results of ``f`` for each example of a batch, and what ran once for each if it is to be explained."""
+    plain = recorders.outermost() and not holds_tensor((args, kwargs))
+    found, rebuild, axes, size = arguments(f, args, kwargs, in_axes)
+    level = Level(size, recorders.live())
+    try:
+        return explained(besides(batched(f, level, found, rebuild, axes, out_axes), plain), level, explain)
+    except Exception as error:
+        if size == 0 or isinstance(error, Misused):
+            raise
+        level.note(f"the function itself ({error})" if isinstance(error, Refused) else "the function itself")
+    finally:
+        level.close()
+    with recorders.under(recorders.live()):  # inside of a transform, though nobody may be recording
+        value = one_by_one(f, size, found, rebuild, axes, out_axes)
+    return explained(besides(value, plain), level, explain)
 
 
 def explained(value: Any, level: Level, explain: bool) -> Any:
