@@ -1,4 +1,4 @@
-"""Where a zero meets an infinite slope: 0 if nothing reaches the element, NaN else, in both modes; never a wrong number.
+"""Where a zero meets an infinite slope: 0 if nothing reaches the element, else NaN, alike in all modes.
 
 The right value is that of the program beside the point, with the decisions (which elements are taken) of the point
 itself: by hand for the named programs, by 60-digit dual numbers for the random ones.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-
 Fit = tuple[tuple[int, ...], Any, tuple[int, ...], Any]
 
 

@@ -19,7 +19,9 @@ from dualtape.memory import blocks
 
 ndarray = np.ndarray
 # Patterns of linear operations that only move and add.
-MOVING = (patterns.moved, patterns.reduced, patterns.scattered, patterns.traced, patterns.elementwise, patterns.cumulative)
+MOVING = (
+    patterns.moved, patterns.reduced, patterns.scattered, patterns.traced, patterns.elementwise, patterns.cumulative,
+)  # fmt: skip
 
 
 # ------------------------------------------------------------------ one partial derivative
@@ -385,6 +387,10 @@ class Together(Row):
 
     def kept(self, entry: Any) -> Iterable[Any]:
         return flat(entry[2])
+
+    def likes(self) -> tuple[Any, Any]:
+        """The likenesses of the operands and of the results, where nothing else is known of it."""
+        raise NotImplementedError
 
 
 class Joint(Together):

@@ -155,7 +155,7 @@ def outline(e: Any, out: Any, raw: bool) -> Any:
             return e
         if edge.edges:
             return (BOTH, *[outline(part, out, raw) for part in e[1:]])
-        return EVERYTHING, e[1], edge.ins, edge.outs
+        return EVERYTHING, e[1], *edge.likes()
     _, i, like, kept = e
     if edge.moves:
         return edge, i, like, edge.outline(kept, raw)
@@ -244,8 +244,9 @@ class Later:
     __slots__ = ("depth", "e", "found", "given", "out")
 
     def __init__(self, e: Any, given: list[Any], out: tuple[int, ...]) -> None:
-        self.e, self.given, self.out, self.found = e, given, out, None
-        self.depth = 1 + max([m.depth for m in given if m.__class__ is Later], default=0)
+        self.e, self.given, self.out = e, given, out
+        self.found: Any = None
+        self.depth: int = 1 + max([m.depth for m in given if m.__class__ is Later], default=0)
         if self.depth > DEEPEST:
             self()
 
@@ -259,7 +260,7 @@ class Later:
                 found = pushed(outline(self.e, self.out, not facts), given, not facts)
                 del also
                 self.found = marked(found) if found.__class__ is Tensor else gaps(np.broadcast_to(found, self.out))
-            self.e, self.given, self.depth = None, (), 0
+            self.e, self.given, self.depth = None, [], 0
         return self.found
 
 

@@ -64,8 +64,8 @@ class Edge:
     exact = True
     # Whether an entry of it is an operation for those who count.
     counts = True
-    # For marks of what is reached (``reached.py``): whether its own rules carry them, or spread them element by element;
-    # and whether its result has zeros of its own in forward mode.
+    # For marks of what is reached (``reached.py``): whether its own rules carry them, or it goes element by element, and
+    # whether its result has zeros of its own in forward mode.
     moves = spreads = places = False
     # Whether a partial can be infinite where the value is finite; whether it is 0 where another operand is taken.
     singular = chooses = False
@@ -160,7 +160,10 @@ def flat(kept: Any) -> Iterator[Any]:
 class Row:
     """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
-    __slots__ = ("call", "edges", "function", "kernel", "kind", "name", "outputs", "singular", "chooses", *Columns.__annotations__)
+    __slots__ = (
+        "call", "chooses", "edges", "function", "kernel", "kind", "name", "outputs", "singular",
+        *Columns.__annotations__,
+    )  # fmt: skip
 
     counts = True
     moves = spreads = places = False

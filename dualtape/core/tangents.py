@@ -16,7 +16,6 @@ from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.table import masks
 from dualtape.core.tensor import Node, Tensor
 
-
 NOTHING: dict[int, Any] = {}
 
 
@@ -121,7 +120,7 @@ class TangentRecorder(Recorder):
                 s = stretched(s, value.shape, value.dtype)
             if self.apart or row.chooses or mask:
                 nodes = [n for n in (x, y) if n.__class__ is Node and n.tangents is not None and key in n.tangents]
-                if row.chooses or mask or any([~key in n.tangents for n in nodes]):
+                if row.chooses or mask or any([~key in (n.tangents or NOTHING) for n in nodes]):
                     s = self.settled(row.entry((x, y), out, params, {n.id for n in nodes}), nodes, out, s)
         finally:
             if outer:

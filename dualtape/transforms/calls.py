@@ -70,6 +70,9 @@ class Call(Together):
     def shared(self, operands: Any, out: Any, params: Any) -> Any:
         return operands
 
+    def likes(self) -> tuple[Any, Any]:
+        return self.ins, self.outs
+
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, ids, operands = entry
         gs = g if self.outputs > 1 else [g]
