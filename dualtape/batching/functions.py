@@ -16,7 +16,7 @@ from dualtape.batching.batch import Batch
 from dualtape.batching.calls import Rule, enter, performed
 from dualtape.batching.level import Level
 from dualtape.batching.physical import lines, padded, rank, repeated, shifted
-from dualtape.core.standin import Refused
+from dualtape.core.standin import Refused, laid
 
 # ------------------------------------------------------------------ facts of one example
 enter(np.shape)(lambda level, x: x.shape)
@@ -117,6 +117,17 @@ def reshape(level: Level, x: Any, /, shape: Any = None, order: str = "C", **kw: 
 
 
 enter(np.ravel)(lambda level, x, order="C": reshape(level, x, (x.size,), order))
+
+
+@enter(np.copy)
+def copy(level: Level, x: Any, order: str = "K") -> Any:
+    n = x.ndim
+    if order == "K":
+        whole = x.memory()
+        return Batch(level, np.copy(x.physical)) if whole is None else laid(x, whole.strides[whole.ndim - n :])
+    if order not in ("C", "F"):
+        raise Refused("copy: this order depends on the layout")
+    return x.ordered(range(n) if order == "C" else range(n)[::-1])
 
 
 @enter(np.transpose)

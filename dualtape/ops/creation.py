@@ -216,6 +216,8 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: b
     if not sparse:
         shape = np.broadcast_shapes(*(np.shape(x) for x in found))
         found = [np.broadcast_to(x, shape) for x in found]
+    if copy:
+        found = [np.copy(x, "C") for x in found]
     return tuple(x if isinstance(x, Tensor) else fresh(x) for x in found)
 
 

@@ -276,7 +276,7 @@ def getitem(x: Any, index: Any) -> Any:
     result._node = out
     if basic and (
         found.__class__ is ndarray
-        or (value.__class__ is not ndarray and isinstance(found, Standin) and found.shape)
+        or (value.__class__ is not ndarray and isinstance(found, Standin) and (found.shape or has_ellipsis(key)))
     ):
         result._base = x, SLICE, told  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
@@ -292,6 +292,11 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 FOLLOWING: Any = Following(getitem_edge)
+
+
+def has_ellipsis(key: Any) -> bool:
+    """Whether an index makes an array also of a single element, and no number."""
+    return any([k is Ellipsis for k in (key if key.__class__ is tuple else (key,))])
 
 
 # ------------------------------------------------------------------ assignment
@@ -463,7 +468,7 @@ def setitem(x: Tensor, index: Any, v: Any) -> None:
     """
     if v.__class__ is Tensor:
         base = base_of(v)
-        if base is not None and base[0] is x and base[2] is index:
+        if base is not None and base[0] is x and base[1] is SLICE and base[2] is index:
             return  # x[i] += v: the in-place operation on the view x[i] has already written through
         new = v._node.value
     else:
@@ -479,7 +484,11 @@ def put_slice(owner: Tensor, index: Any, view: Tensor) -> None:
 
 
 # A slice x[index]; the argument is the index.
-SLICE = Kind(lambda owner, index: getitem(owner, index), put_slice, lambda value, index: value[normal_index(index)[0]])
+SLICE = Kind(
+    lambda owner, index: getitem(owner, index),
+    put_slice,
+    lambda value, index: getitem_row.kernel(value, index=normal_index(index)[0], basic=True),
+)
 
 
 def write(x: Tensor, index: Any, v: Any, new: Any, by: Tensor | None) -> None:
@@ -509,7 +518,7 @@ def write(x: Tensor, index: Any, v: Any, new: Any, by: Tensor | None) -> None:
 def part(value: Any, key: Any) -> Any:
     """value[key] as an array, also where it is a single element."""
     keys = key if key.__class__ is tuple else (key,)
-    return value[keys if any([k is Ellipsis for k in keys]) else (*keys, ...)]
+    return value[keys if has_ellipsis(keys) else (*keys, ...)]
 
 
 def check_unwatched(x: Tensor) -> None:
@@ -531,8 +540,10 @@ def in_place(call: Any) -> Any:
     """``x += y`` and its like: the handle gets the new value, and so does the array a view was cut from."""
 
     def method(x: Any, y: Any) -> Any:
-        if not x.shape:
-            return call(x, y)  # a scalar is rebound, as a NumPy scalar is
+        value = x._node.value
+        if not value.shape and value.__class__ is not ndarray:
+            if value.__class__ is np.float64 or not isinstance(value, Standin) or base_of(x) is None:
+                return call(x, y)  # a number is rebound, as NumPy's are
         result = call(x, y)
         store(x, result)
         return x

@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core.lookup import LATE_FAMILIES, TABLE, UFUNC_METHODS
 from dualtape.core.lookup import lookup as find
 from dualtape.core.recorders import is_tracked
-from dualtape.core.tensor import Operand, Tensor, operand, raw
+from dualtape.core.tensor import Operand, Tensor, operand, raw, wrap
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
 from dualtape.ops.elementwise import conj, imag, real, where
 
@@ -138,9 +138,12 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
             "derivative; start from dualtape.zeros_like or dualtape.asarray instead of an ndarray"
         )
     key, basic = indexing.normal_index(index)
+    y = None if y is None else operand(y)
+    if y.__class__ is Tensor:
+        y = wrap(y._node)  # the value before the first write, if it is a view of x
     if ufunc in (np.add, np.subtract):
         shape = np.shape(x._node.value[key])
-        value = operand(y) if ufunc is np.add else -operand(y)
+        value = y if ufunc is np.add else -y
         full = shaping.broadcast_to(shaping.cast(value, x.dtype), shape)
         told = indexing.told_index(index, key)
         indexing.store(x, x + indexing.scatter(full, index=told, basic=basic, to=x.shape))
@@ -148,7 +151,7 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
     call = TABLE.get(ufunc) or find(ufunc)
     places = np.arange(x.size).reshape(x.shape)[indexing.asked(index, key)]
     flat = x.reshape(-1)
-    values = None if y is None else np.reshape(np.broadcast_to(operand(y), places.shape), (-1,))
+    values = None if y is None else np.reshape(np.broadcast_to(y, places.shape), (-1,))
     for k, place in enumerate(places.ravel()):
         flat[int(place)] = call(flat[int(place)]) if values is None else call(flat[int(place)], values[k])
     indexing.store(x, flat.reshape(x.shape))
@@ -190,7 +193,7 @@ LATE_FAMILIES.extend([load_linear_algebra, load_special])
 # ------------------------------------------------------------------ the methods of an array
 def reshape_method(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
-    return shaping.reshape(x, shape[0] if len(shape) == 1 else shape, order)
+    return shaping.reshape(x, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 def transpose_method(x: Any, *axes: Any) -> Any:
@@ -208,7 +211,7 @@ def install() -> None:
         "reshape": reshape_method,
         "transpose": transpose_method,
         "astype": shaping.astype,
-        "copy": shaping.copy,
+        "copy": lambda x, order="C": shaping.copy(x, order),
         "ravel": shaping.ravel,
         "flatten": shaping.flatten,
         "squeeze": shaping.squeeze,

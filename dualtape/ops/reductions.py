@@ -652,9 +652,11 @@ def average(
         return (result, total) if returned else result
     w = operand(weights)
     if np.shape(w) != np.shape(x):
-        axes = normal_axis(axis, np.ndim(x), "average") or ()
+        given = axis if isinstance(axis, (tuple, list)) else () if axis is None else (axis,)
+        axes = tuple([k % np.ndim(x) for k in given]) if normal_axis(axis, np.ndim(x), "average") else ()
         if np.shape(w) != tuple(np.shape(x)[k] for k in axes):
             raise ValueError(f"average: weights of shape {np.shape(w)} fit neither x {np.shape(x)} nor axis {axis}")
+        w = np.transpose(w, np.argsort(axes))  # its axes are those of ``axis``, in the order in which they are given
         w = np.reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(np.shape(x))))
         w = np.broadcast_to(w, np.shape(x))
     total = sum(w, axis, keepdims=keepdims)
