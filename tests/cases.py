@@ -61,7 +61,8 @@ def with_part(name: str) -> Any:
     """A function that writes its second argument into the real or the imaginary part of a copy of its first."""
 
     def f(z: Any, v: Any) -> Any:
-        w = z.copy()
+        plain = isinstance(z, np.ndarray) and isinstance(v, np.ndarray)
+        w = z.copy() if plain else dualtape.constant(z)
         getattr(w, name)[...] = v
         return w
 
@@ -184,7 +185,7 @@ ELEMENTWISE: list[AnyCase] = [
     case("imag", np.imag, complexes(4)),
     case("imag", np.imag, draw(4), label="real operand"),
     case("imag", lambda z: z.imag, complexes(2, 2), label="attribute"),
-    case("complex_of", with_part("real"), A([1.2 - 0.7j, 0.4 + 1.9j]), A([0.3, -1.1])),
+    case("complex_of", with_part("real"), A([1.2 - 0.7j, 0.4 + 1.9j]), A([0.3, -1.1]), label="real part"),
     case("complex_of", with_part("imag"), A([1.2 - 0.7j, 0.4 + 1.9j]), A([0.3, -1.1]), label="imaginary part"),
     case("conjugate", np.conjugate, complexes(4)),
     case("conjugate", np.conjugate, draw(4), label="real operand"),
