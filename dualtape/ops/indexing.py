@@ -540,15 +540,20 @@ def in_place(call: Any) -> Any:
     """``x += y`` and its like: the handle gets the new value, and so does the array a view was cut from."""
 
     def method(x: Any, y: Any) -> Any:
-        value = x._node.value
-        if not value.shape and value.__class__ is not ndarray:
-            if value.__class__ is np.float64 or not isinstance(value, Standin) or base_of(x) is None:
-                return call(x, y)  # a number is rebound, as NumPy's are
+        # (No name is left bound to the value: the owner's memory is written in place, if nobody else holds it.)
+        if not x._node.value.shape and not is_array(x):
+            return call(x, y)  # a number is rebound, as NumPy's are
         result = call(x, y)
         store(x, result)
         return x
 
     return method
+
+
+def is_array(x: Tensor) -> bool:
+    """Whether what has no axes can be written, as an array, or is a number."""
+    value = x._node.value
+    return value.__class__ is ndarray or (isinstance(value, Standin) and base_of(x) is not None)
 
 
 def store(x: Tensor, result: Tensor) -> None:

@@ -230,7 +230,7 @@ def reshape(
     base = base_of(y)
     if copy is False and x.__class__ is Tensor and (base is None or base[1] is UNDECIDED):
         raise ValueError(
-            f"reshape: elements of shape {np.shape(x)} lie here so that no view of shape {to} can be made; let copy be None"
+            f"reshape: elements of shape {np.shape(x)} lie so that no view of shape {to} can be made; let copy be None"
         )
     return y
 
