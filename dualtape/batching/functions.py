@@ -33,7 +33,10 @@ def filled(fill: Callable[..., Any]) -> Rule:
     """zeros_like and its like: the same for all examples."""
 
     def rule(level: Level, x: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None) -> Any:
-        return fill(x.shape if shape is None else shape, dtype or x.dtype)
+        found = fill(x.shape if shape is None else shape, dtype or x.dtype, "F" if order == "F" else "C")
+        whole = x.memory()
+        as_they_lie = order == "K" and shape is None and whole is not None
+        return laid(found, whole.strides[whole.ndim - x.ndim :]) if as_they_lie else found
 
     return rule
 

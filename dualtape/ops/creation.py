@@ -14,6 +14,7 @@ from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, operand, raw
 from dualtape.modes.constant import constant
 from dualtape.modes.variable import Variable
+from dualtape.ops.shaping import arranged, arranged_like
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -171,7 +172,7 @@ def full(
 ) -> Tensor:
     """An array of one value, which may be a Tensor; NumPy's ``full``."""
     x = constant(fill_value, dtype)
-    return np.broadcast_to(x, shape)  # type: ignore[return-value]
+    return np.copy(np.broadcast_to(x, shape), order)  # type: ignore[call-overload]
 
 
 def full_like(
@@ -186,7 +187,9 @@ def full_like(
     device: str | None = None,
 ) -> Tensor:
     """An array of one value in the shape and dtype of ``x``; NumPy's ``full_like``."""
-    return full(np.shape(x) if shape is None else shape, fill_value, dtype or raw(operand(x)).dtype)
+    x = operand(x)
+    filled = full(np.shape(x) if shape is None else shape, fill_value, dtype or raw(x).dtype)
+    return arranged(filled, order) if order in "CF" or filled.shape != np.shape(x) else arranged_like(filled, x)
 
 
 def linspace(

@@ -29,9 +29,10 @@ from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.facts import costs, patterns
-from dualtape.modes.constant import constant
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import nondifferentiable as absent
+from dualtape.ops.shaping import arranged
+from dualtape.ops.shaping import as_tensor as as_tensor
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
 
 if TYPE_CHECKING:
@@ -595,18 +596,13 @@ def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: None
         n = shape[axis]
         index = index % n if mode == "wrap" else np.clip(index, 0, n - 1)
     key = (slice(None),) * (axis % len(shape)) + (index,)
-    return as_tensor(x)[key]
+    return arranged(as_tensor(x)[key], "C")
 
 
 def positions(indices: Any) -> Any:
     """Indices without derivative: an array, or a stand-in (of a batch: each example has its own)."""
     index = still(operand(indices))
     return index if isinstance(index, Standin) or index.__class__ is Tensor else np.asarray(index)
-
-
-def as_tensor(x: Any) -> Tensor:
-    """A Tensor on what may be a plain array."""
-    return x if x.__class__ is Tensor else constant(x)
 
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Tensor:

@@ -15,7 +15,7 @@ from dualtape.batching import functions as batches
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import register
-from dualtape.core.standin import Standin, widest_first
+from dualtape.core.standin import Standin, in_order, widest_first
 from dualtape.core.tensor import Operand, Tensor, has_tensor, operand, raw
 from dualtape.facts import patterns
 from dualtape.modes.constant import constant
@@ -112,17 +112,17 @@ def astype(
         return x
     if not np.can_cast(raw(x).dtype, dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"astype: {raw(x).dtype} does not go into {np.dtype(dtype)} by the rule {casting!r}")
-    y = cast(x, dtype)
-    return y if is_laid(y, order) else copy_row(y, order=order_of(y, order))
+    return arranged(cast(x, dtype), order)
 
 
 # ------------------------------------------------------------------ order in memory
-def copied(x: Any, order: str) -> Any:
-    return x.copy(order) if x.shape else same(x)
-
-
-# The same elements in another order in memory, which NumPy decides by whether a reshape of them is a view.
-copy_row = linear(copied, lambda g, shape, order: g, name="copy", pattern=patterns.elementwise)
+# The same elements with the axes in another order in memory, by which NumPy decides whether a reshape is a view.
+copy_row = linear(
+    lambda x, axes: x.ordered(axes) if isinstance(x, Standin) else in_order(x, axes) if axes else same(x),
+    lambda g, shape, axes: g,
+    name="copy",
+    pattern=patterns.elementwise,
+)
 
 
 def layout(x: Any) -> Any:
@@ -149,8 +149,28 @@ def is_laid(x: Any, order: str) -> bool:
         return False
     flags = a.flags
     if order == "K":
-        return bool(a.transpose(widest_first(a.strides)).flags.c_contiguous)
+        return bool(flags.forc or a.transpose(widest_first(a.strides)).flags.c_contiguous)
     return bool(flags.c_contiguous if order == "C" else flags.f_contiguous if order == "F" else flags.forc)
+
+
+def axes_of(x: Any, order: str) -> tuple[int, ...]:
+    """The axes of ``x``, the widest in memory first, as an order has them."""
+    a = layout(x)
+    axes = list(range(np.ndim(x)))
+    if a is not None and (order == "K" or (order == "A" and a.flags.fnc)):
+        axes = widest_first(a.strides)
+    return tuple(axes[::-1] if order == "F" else axes)
+
+
+def arranged(x: Any, order: str) -> Any:
+    """``x``, copied if its elements do not lie side by side in an order."""
+    return x if is_laid(x, order) else copy_row(x, axes=axes_of(x, order))
+
+
+def arranged_like(x: Any, other: Any) -> Any:
+    """``x`` with its axes in the order in memory that those of ``other`` have, as NumPy's results are."""
+    axes = axes_of(other, "K")
+    return x if axes_of(x, "K") == axes else copy_row(x, axes=axes)
 
 
 def order_of(x: Any, order: str) -> str:
@@ -179,12 +199,12 @@ def duplicate(x: Any, order: str) -> Any:
     """A copy in an order; of a Tensor that lies so already, the same value, which nobody writes into while two have
     it."""
     x = x if isinstance(x, Operand) else constant(x)
-    return identity(x) if is_laid(x, order) else copy_row(x, order=order_of(x, order))
+    return identity(x) if is_laid(x, order) else copy_row(x, axes=axes_of(x, order))
 
 
-def operand_copy(x: Any) -> Any:
-    """A Tensor made of plain data."""
-    return constant(x)
+def as_tensor(x: Any) -> Tensor:
+    """A Tensor on what may be a plain array."""
+    return x if x.__class__ is Tensor else constant(x)
 
 
 # ------------------------------------------------------------------ shape
@@ -267,7 +287,7 @@ def ravel(x: ArrayLike, order: str = "C") -> Tensor:
         return reshaped(y, (-1,), order)
     if is_laid(y, order):
         return reshaped(y, (-1,), order)
-    return reshape_row(copy_row(y, order=order), to=(-1,), order=order)
+    return reshape_row(arranged(y, order), to=(-1,), order=order)
 
 
 def flatten(x: ArrayLike, order: str = "C") -> Tensor:
@@ -283,6 +303,8 @@ def read_in_order(x: Any, order: str) -> tuple[Any, str]:
     a = layout(x)
     if a is None:
         raise ValueError("ravel: the order in memory is not known under this batch; use order='C'")
+    if any([s == 0 and m > 1 for s, m in zip(a.strides, a.shape, strict=True)]):
+        raise ValueError("ravel: order='K' has no meaning for what was stretched by broadcasting; copy it first")
     return transpose(x, widest_first(a.strides)), "C"
 
 
@@ -549,7 +571,7 @@ def array_split(x: ArrayLike, indices_or_sections: int | Iterable[int], axis: in
     else:
         cuts = list(indices_or_sections)
     y = operand(x)
-    y = y if isinstance(y, Tensor) else operand_copy(y)
+    y = as_tensor(y)
     front = (slice(None),) * (axis % np.ndim(y))
     return [y[(*front, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
@@ -579,7 +601,7 @@ def dsplit(x: ArrayLike, indices_or_sections: int | Iterable[int]) -> list[Tenso
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of ``x`` along an axis, as a tuple."""
     y = operand(x)
-    y = y if isinstance(y, Tensor) else operand_copy(y)
+    y = as_tensor(y)
     front = (slice(None),) * (axis % np.ndim(y))
     return tuple(y[(*front, k)] for k in range(np.shape(y)[axis]))
 
@@ -662,7 +684,7 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> Tens
         x, axis = ravel(x), 0
     n = np.shape(x)[axis]
     index = np.repeat(np.arange(n), np.asarray(repeats))
-    return copy(x)[(slice(None),) * (axis % np.ndim(x)) + (index,)]
+    return arranged(as_tensor(x)[(slice(None),) * (axis % np.ndim(x)) + (index,)], "C")
 
 
 def _pad_back(g: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
@@ -703,14 +725,14 @@ def pad(x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: An
             else:
                 border = np.pad(np.zeros(np.shape(x), raw(x).dtype), widths, **kwargs)
             y = where(inside, y, border)
-        return y
+        return arranged(y, order_of(x, "A"))
     if mode not in ("edge", "reflect", "symmetric", "wrap", "empty"):
         raise TypeError(f"pad: mode {mode!r} has no row; use 'constant', 'edge', 'reflect', 'symmetric' or 'wrap'")
     if kwargs.get("reflect_type", "even") != "even":
         raise TypeError("pad: reflect_type='odd' has no row; build the border from slices with concatenate")
     # Every other mode copies elements: where each one comes from is what NumPy's own pad says of their numbers.
     place = np.pad(np.arange(prod(np.shape(x))).reshape(np.shape(x)), widths, mode=mode, **kwargs)  # type: ignore[call-overload]
-    return ravel(x)[place] if mode != "empty" else pad_row(x, widths=widths, value=0)
+    return arranged(ravel(x)[place] if mode != "empty" else pad_row(x, widths=widths, value=0), order_of(x, "A"))
 
 
 for _call, _keys in {
