@@ -45,8 +45,11 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     if kwargs:
         raise TypeError(f"{ufunc.__name__}.{method}: keywords {sorted(kwargs)} have no meaning for a Tensor")
     if outs and outs[0] is not None:
-        indexing.store(outs[0], result)
-        return outs[0]
+        out = outs[0]
+        if result.shape != out.shape and method == "__call__" and ufunc.signature is None:
+            result = shaping.broadcast_to(result, out.shape)
+        indexing.store(out, result)
+        return out
     return result
 
 
@@ -202,7 +205,10 @@ def transpose_method(x: Any, *axes: Any) -> Any:
 
 
 def conjugated(x: Any) -> Any:
-    return conj(x) if x.dtype.kind == "c" else x
+    """A real array itself, where NumPy's function copies."""
+    if x.__class__ is Tensor and x._node.value.dtype.kind != "c":
+        return x
+    return conj(x) if x.dtype.kind == "c" else x._read()
 
 
 def install() -> None:
@@ -239,8 +245,8 @@ def install() -> None:
         "nonzero": nondifferentiable.nonzero,
         "trace": lambda x, *a, **k: np.trace(x, *a, **k),
         "diagonal": lambda x, *a, **k: np.diagonal(x, *a, **k),
-        # Free on real arrays, where NumPy's own conjugate copies.
-        "conjugate": lambda x: x if x.__class__ is Tensor and x._node.value.dtype.kind == "f" else conjugated(x),
+        "conjugate": conjugated,
+        "conj": conjugated,
         "T": property(shaping.transpose, doc="The Tensor with its axes reversed."),
         "mT": property(products.mT, doc="The Tensor with its last two axes exchanged."),
         "real": property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part."),

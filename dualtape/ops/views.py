@@ -33,7 +33,7 @@ def kind_of(call: Any, put: Callable[[Tensor, Any, Tensor], None]) -> Kind:
     return Kind(lambda owner, arg: call(owner, **arg), put, lambda value, arg: row.kernel(value, **arg))
 
 
-def read_only(owner: Tensor, arg: Any, view: Tensor) -> None:
+def read_only(*_: Any) -> None:
     """The ``put`` of views that NumPy does not let be written."""
     raise ValueError("this view is read-only, as it is in NumPy; write into the array it was cut from, or into a copy")
 
@@ -106,10 +106,12 @@ def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[
     """
     value = x._node.value
     strides = value.strides if value.__class__ is np.ndarray else strides_of(value)
+    base = base_of(x) if by is not x else None
+    if base is not None:
+        ensure_writable(base)
     x._node = node = result._node
     value = node.value
     if by is not x:
-        base = base_of(x)
         if base is not None:
             owner, kind, arg = base
             kind.put(owner, arg, x)
@@ -132,6 +134,14 @@ def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[
             _, kind, arg = view._base
             if not known or np.may_share_memory(kind.region(value, arg), part):
                 give(view, kind.cut(x, arg), by=view)
+
+
+def ensure_writable(base: tuple[Tensor, Kind, Any] | None) -> None:
+    """Refuse a view, or a view of a view, that cannot be written, before anything is."""
+    while base is not None:
+        if base[1].put is read_only or base[1] is UNDECIDED:
+            base[1].put(*base)
+        base = base_of(base[0])
 
 
 def strides_of(value: Any) -> tuple[int, ...] | None:
