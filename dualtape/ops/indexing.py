@@ -325,7 +325,11 @@ class Assign(Together):
             elif plain and i and c.__class__ is np.ndarray:
                 c = c.copy()  # the place is cleared below
             shape, dtype = like_v
-            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, dtype))
+            if c.shape != shape:
+                # (NumPy lets a value have more axes than its place, if they are of length 1.)
+                c = unbroadcast(c, shape[max(len(shape) - len(c.shape), 0) :])
+                c = c if c.shape == shape else c.reshape(shape)
+            cotangents.add(j, cast_back(c, dtype))
         if not i:
             return
         if not plain:
