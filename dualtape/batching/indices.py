@@ -78,7 +78,8 @@ def physical_index(level: Level, index: Any, ndim: int) -> tuple[tuple[Any, ...]
         if is_batched(level, i):
             i = padded(np.asarray(raw(i.physical)), n)
         found.append(i)
-    first = 0 if separated(key) else next(k for k, i in enumerate(key) if not passes(i))
+    axes = [i for i in key if i is not Ellipsis]
+    first = 0 if separated(key) else next(k for k, i in enumerate(axes) if not passes(i))
     moves = tuple(range(1, n + 1)), tuple(range(1 + first, n + 1 + first))
     return tuple(found), (moves if first else None)
 

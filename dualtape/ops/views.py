@@ -52,6 +52,7 @@ UNDECIDED = Kind(undecided, undecided, lambda value, arg: value)
 # The slots themselves: where one is unset, looking it up as an attribute would cost a call of __getattr__.
 base_slot: Any = Tensor.__dict__["_base"].__get__
 views_slot: Any = Tensor.__dict__["_views"].__get__
+former_slot: Any = Tensor.__dict__["_former"].__get__
 
 
 def base_of(x: Tensor) -> tuple[Tensor, Kind, Any] | None:
@@ -109,6 +110,11 @@ def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[
     base = base_of(x) if by is not x else None
     if base is not None:
         ensure_writable(base)
+    i = x._node.id
+    try:
+        x._former = former_slot(x)[0], i
+    except AttributeError:
+        x._former = i, i
     x._node = node = result._node
     value = node.value
     if by is not x:
