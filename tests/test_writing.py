@@ -15,6 +15,11 @@ import numpy as np
 import pytest
 
 import dualtape as dt
+from dualtape.batching.batch import Batch
+from dualtape.batching.level import Level
+from dualtape.core.tensor import tensor
+from dualtape.ops import shaping
+from dualtape.ops.views import root
 
 
 # ------------------------------------------------------------------ the oracle
@@ -422,7 +427,7 @@ def compare_batched(w: Writer) -> None:
 
 
 # ------------------------------------------------------------------ all of them
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize(
     ("kind", "check"), [(Writer, compare), (ComplexWriter, compare_complex), (Writer, compare_batched)]
 )
@@ -442,15 +447,13 @@ def test_random_programs(kind: Any, check: Callable[[Any], Any], seed: int) -> N
 
 def test_the_programs_are_of_many_kinds() -> None:
     """The generator writes what it says it does."""
-    lines = "\n".join([line for seed in range(60) for line in written(seed).lines])
+    lines = "\n".join([line for seed in range(30) for line in written(seed).lines])
     for word in ("reshape", "ravel", ".T", "einsum", "out=", ".at(", "for ", "flip", "*=", "@=", "copy(", "None"):
         assert word in lines, word
 
 
 def test_a_wrong_alias_is_found(monkeypatch: Any) -> None:
     """A library that takes every transpose for a copy does not pass."""
-    from dualtape.ops import shaping
-
     monkeypatch.setattr(shaping, "link_if_shared", lambda view, *_: view)
     wrong = 0
     for seed in range(20):
@@ -479,6 +482,7 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
     "einsum diagonal is a view": ("z = np.outer(u, u); np.einsum('ii->i', z)[...] = 1.0", X),
     "real part is a view": ("a = u + 1j * u; a.real[0] = 0.0; z = np.abs(a) ** 2", X),
     "imaginary part is a view": ("a = u + 1j * u; v = a.imag; v *= u; a[1] = 2.0; z = np.abs(a) ** 2 + v", X),
+    "parts that are assigned": ("a = u + 1j * u; a.real = u * u; a.imag = a.real + 1.0; z = np.abs(a) ** 2", X),
     "real of a real array is itself": ("z = u * 1.0; np.real(z)[0] = 0.0", X),
     "conjugate of a real array is itself": ("z = u * 1.0; z.conj()[0] = 0.0; np.conj(z)[1] = 0.0", X),
     "rotation by nothing": ("z = np.outer(u, u); np.rot90(z, 0)[0] = 0.0", X),
@@ -577,21 +581,32 @@ def test_scalars_and_arrays_without_axes_under_a_batch() -> None:
     assert dt.vmap(f)(x).numpy().tolist() == [[13.0 * 4.0, 3.0 * 4.0], [17.0 * 8.0, 7.0 * 8.0]]  # by hand
 
 
-def test_what_memory_alone_would_tell_is_not_written_under_a_batch() -> None:
-    """Examples that lie between each other: whether a reshape of one by itself is a view is not known."""
+def test_what_memory_alone_would_tell_is_found_for_each_example() -> None:
+    """Of examples that lie between each other it is not known whether a reshape of one by itself is a view; a write
+    into it is refused for all at once, and vmap runs one after the other."""
 
-    def f(x: Any, write: bool) -> Any:
+    def f(x: Any) -> Any:
         y = x * 1.0
         r = y.reshape(-1)
-        if write:
-            r *= 2.0
-        return np.sum(y + r[0])
+        r *= 2.0
+        return np.sum(y * y)
 
-    x = np.ones((2, 3, 4))
-    g = dt.grad(lambda X, write: np.sum(dt.vmap(lambda x: f(x, write), in_axes=2)(X)))
-    assert np.sum(g(x, False).numpy()) == 24.0 + 4.0 * 6.0
-    with pytest.raises(ValueError, match="under a batch"):
-        g(x, True)
+    def loss(X: Any) -> Any:
+        found, told = dt.vmap(f, in_axes=2, explain=True)(X)
+        assert "the function itself" in told
+        return np.sum(found)
+
+    x = np.arange(24.0).reshape(2, 3, 4)
+    assert np.array_equal(dt.grad(loss)(x).numpy(), 8.0 * x)  # the sum of (2 x)^2
+    level = Level(2)
+    y = tensor(Batch(level, np.ones((3, 4, 2)).transpose(2, 0, 1)))
+    r = y.reshape(-1)
+    before = level.enter()
+    try:
+        with pytest.raises(ValueError, match="under a batch"):
+            r *= 2.0
+    finally:
+        level.leave(before)
 
 
 def test_why_there_is_no_gradient_by_what_was_written_since() -> None:
@@ -666,8 +681,6 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("layout", layouts(np.asarray))
 def test_results_lie_in_memory_as_those_of_numpy(layout: str) -> None:
     """And share memory with their operand where those do."""
-    from dualtape.ops.views import root
-
     for k, f in enumerate(FUNCTIONS):
         its, mine = layouts(np.asarray)[layout], layouts(dt.constant)[layout]
         right, found = f(its), f(mine)

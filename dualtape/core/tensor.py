@@ -362,7 +362,7 @@ class Tensor(Operand):
         def __itruediv__(self, other: Any, /) -> Tensor: ...
         def __ipow__(self, other: Any, /) -> Tensor: ...
 
-    # Of views: owner, kind and argument of the cut; of owners: weak references to their views (``core/views.py``).
+    # Of views: owner, kind and argument of the cut; of owners: weak references to their views (``ops/views.py``).
     # Both are unset on other Tensors.
     _base: tuple[Any, Any, Any]
     _views: list[Any]

@@ -158,7 +158,9 @@ def array(
     ndmin: int = 0,
 ) -> Tensor:
     """A new Tensor of ``value``; NumPy's ``array``. Nested sequences may hold Tensors."""
-    x = constant(value, dtype)
+    x = asarray(value, dtype, copy=copy)
+    if order not in (None, "K"):
+        x = arranged(x, order)
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 

@@ -249,8 +249,12 @@ def install() -> None:
         "conj": conjugated,
         "T": property(shaping.transpose, doc="The Tensor with its axes reversed."),
         "mT": property(products.mT, doc="The Tensor with its last two axes exchanged."),
-        "real": property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part."),
-        "imag": property(imag, doc="The imaginary part."),
+        "real": property(
+            lambda x: real(x) if x.dtype.kind == "c" else x._read(),
+            lambda x, value: indexing.setitem(real(x), ..., value),
+            doc="The real part.",
+        ),
+        "imag": property(imag, lambda x, value: indexing.setitem(imag(x), ..., value), doc="The imaginary part."),
         "flat": property(lambda x: iter(shaping.ravel(x)), doc="The elements, one after the other."),
     }
     for name, method in methods.items():
