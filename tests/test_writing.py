@@ -3,6 +3,8 @@
 A program is a text. It runs on Tensors, in both modes, and on plain NumPy object arrays of hyper-dual numbers, which
 carry first and second derivatives through any program: there NumPy alone decides what is a view and what is a copy, and
 in which order the elements lie in memory.
+
+Length: an oracle, a generator, and what is compared in each way of running a program.
 """
 
 from __future__ import annotations

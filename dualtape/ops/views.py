@@ -18,6 +18,9 @@ from dualtape.core.standin import Standin, laid
 from dualtape.core.tensor import Node, Tensor
 
 
+ndarray = np.ndarray
+
+
 class Kind(NamedTuple):
     """A way to cut a view: ``cut(owner, arg)`` makes it, ``put(owner, arg, view)`` writes its value back."""
 
@@ -94,7 +97,7 @@ def link_if_shared(view: Tensor, owner: Any, kind: Kind, arg: Any) -> Tensor:
         value, whole = view._node.value, owner._node.value
         if value.__class__ is not np.ndarray:
             value, whole = memory(value), memory(whole)
-        if value.__class__ is np.ndarray and np.may_share_memory(value, whole):
+        if value.__class__ is ndarray and np.may_share_memory(value, whole):
             link(view, owner, kind, arg)
     return view
 
@@ -105,23 +108,25 @@ def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[
     ``by`` is the view through which it is written, which has the new value already, or x itself, if it is cut anew.
     ``written`` gives the part of a plain array that changed; all of it, if None.
     """
-    value = x._node.value
-    strides = value.strides if value.__class__ is np.ndarray else strides_of(value)
+    before, node = x._node, result._node
+    value, i = node.value, before.id
+    moved = value is not before.value and by is not x
+    if moved:
+        strides = before.value.strides if before.value.__class__ is ndarray else strides_of(before.value)
+    del before  # and with it, if nobody else holds it, a view that would keep the owner from being written in place
     base = base_of(x) if by is not x else None
     if base is not None:
         ensure_writable(base)
-    i = x._node.id
     try:
         x._former = former_slot(x)[0], i
     except AttributeError:
         x._former = i, i
-    x._node = node = result._node
-    value = node.value
-    if by is not x:
-        if base is not None:
-            owner, kind, arg = base
-            kind.put(owner, arg, x)
-        if (value.strides if value.__class__ is np.ndarray else strides_of(value)) != strides and strides is not None:
+    x._node = node
+    if base is not None:
+        owner, kind, arg = base
+        kind.put(owner, arg, x)
+    if moved and strides is not None:
+        if (value.strides if value.__class__ is ndarray else strides_of(value)) != strides:
             # The elements stay where they lay in memory: as the owner has them now, or in the order they had.
             lie(x, kind.region(owner._node.value, arg) if base is not None else laid(value, strides))
     try:
@@ -131,7 +136,7 @@ def give(x: Tensor, result: Tensor, by: Tensor | None = None, written: Callable[
     if views:
         value = x._node.value
         # (Which elements of a stand-in were written is not asked: all its views are cut anew.)
-        known = value.__class__ is np.ndarray
+        known = value.__class__ is ndarray
         part = value if written is None or not known else written(value)
         for r in list(views):
             view = r()
@@ -153,7 +158,7 @@ def ensure_writable(base: tuple[Tensor, Kind, Any] | None) -> None:
 def strides_of(value: Any) -> tuple[int, ...] | None:
     """How a value (of a batch, one example) lies in memory; None if that is not known, or it is a number."""
     whole = memory(value)
-    return whole.strides[whole.ndim - len(value.shape) :] if whole.__class__ is np.ndarray else None
+    return whole.strides[whole.ndim - len(value.shape) :] if whole.__class__ is ndarray else None
 
 
 def lie(x: Tensor, value: Any) -> None:
