@@ -17,7 +17,6 @@ import numpy as np
 from dualtape.core.standin import Standin, laid
 from dualtape.core.tensor import Node, Tensor
 
-
 ndarray = np.ndarray
 
 
