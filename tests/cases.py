@@ -180,7 +180,7 @@ ELEMENTWISE: list[AnyCase] = [
     case("remainder", lambda x: x % 1.7, A([5.3, -7.1]), label="operator"),
     case("fmod", np.fmod, A([5.3, -7.1, 4.4, 9.7]), A([2.1, 3.3, -1.7, 2.9])),
     case("real", np.real, complexes(4)),
-    case("real", np.real, draw(4), label="real operand"),
+    case("real", lambda x: np.real(x * 1j + 2.0 * x), draw(4), label="real operand"),
     case("real", lambda z: z.real, complexes(2, 2), label="attribute"),
     case("imag", np.imag, complexes(4)),
     case("imag", np.imag, draw(4), label="real operand"),

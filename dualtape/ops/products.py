@@ -143,7 +143,9 @@ einsum_1 = linear(
 def einsum_alone(x: Any, subscripts: str) -> Any:
     """The einsum of one operand: where nothing is summed, a view of it."""
     arg = {"subscripts": subscripts}
-    return link_if_shared(einsum_1(x, **arg), x, EINSUM, arg)
+    y = einsum_1(x, **arg)
+    source, target = subscripts.split("->")
+    return y if set(source) - set(target) else link_if_shared(y, x, EINSUM, arg)
 
 
 def put_einsum(owner: Tensor, arg: Any, view: Tensor) -> None:

@@ -96,6 +96,9 @@ def link_if_shared(view: Tensor, owner: Any, kind: Kind, arg: Any) -> Tensor:
         value, whole = view._node.value, owner._node.value
         if value.__class__ is not np.ndarray:
             value, whole = memory(value), memory(whole)
+            if value is None:  # a stand-in without memory: what may be a view is taken for one
+                link(view, owner, kind, arg)
+                return view
         if value.__class__ is ndarray and np.may_share_memory(value, whole):
             link(view, owner, kind, arg)
     return view
