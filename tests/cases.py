@@ -57,6 +57,18 @@ def assign(index: Any) -> Any:
     return f
 
 
+def with_part(name: str) -> Any:
+    """A function that writes its second argument into the real or the imaginary part of a copy of its first."""
+
+    def f(z: Any, v: Any) -> Any:
+        plain = isinstance(z, np.ndarray) and isinstance(v, np.ndarray)
+        w = z.copy() if plain else dualtape.constant(z)
+        getattr(w, name)[...] = v
+        return w
+
+    return f
+
+
 def gathered(index: Any) -> Any:
     """A function that gathers from its first axis, and on arrays does what that means."""
     return lambda x: x[index] if isinstance(x, np.ndarray) else dualtape.gather(x, index)
@@ -172,11 +184,13 @@ ELEMENTWISE: list[AnyCase] = [
     case("remainder", lambda x: x % 1.7, A([5.3, -7.1]), label="operator"),
     case("fmod", np.fmod, A([5.3, -7.1, 4.4, 9.7]), A([2.1, 3.3, -1.7, 2.9])),
     case("real", np.real, complexes(4)),
-    case("real", np.real, draw(4), label="real operand"),
+    case("real", lambda x: np.real(x * 1j + 2.0 * x), draw(4), label="real operand"),
     case("real", lambda z: z.real, complexes(2, 2), label="attribute"),
     case("imag", np.imag, complexes(4)),
     case("imag", np.imag, draw(4), label="real operand"),
     case("imag", lambda z: z.imag, complexes(2, 2), label="attribute"),
+    case("complex_of", with_part("real"), A([1.2 - 0.7j, 0.4 + 1.9j]), A([0.3, -1.1]), label="real part"),
+    case("complex_of", with_part("imag"), A([1.2 - 0.7j, 0.4 + 1.9j]), A([0.3, -1.1]), label="imaginary part"),
     case("conjugate", np.conjugate, complexes(4)),
     case("conjugate", np.conjugate, draw(4), label="real operand"),
     case("angle", np.angle, complexes(4)),
@@ -436,6 +450,8 @@ SHAPING: list[AnyCase] = [
     case("cast", lambda x: x.astype(np.complex128), draw(3), label="to complex", single=False),
     case("cast", lambda x: x.astype(np.float64), draw(3).astype(np.float32), label="to double"),
     case("cast", lambda z: np.real(z).astype(np.float32), complexes(3), label="of a real part", single=False),
+    case("copy", lambda x: x.T.copy(), A([[0.3, -1.2, 0.7], [1.9, -0.4, 1.1]])),
+    case("copy", lambda x: np.copy(x, "F"), A([[0.3, -1.2, 0.7], [1.9, -0.4, 1.1]]), label="Fortran"),
     case("reshape", lambda x: np.reshape(x, (3, 2)), draw(2, 3)),
     case("reshape", lambda x: np.reshape(x, (3, 2), order="F"), draw(2, 3), label="Fortran"),
     case("reshape", lambda x: x.reshape(-1), draw(2, 3), label="method"),

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.batching.operators import Operators, called, computed, lined_up
-from dualtape.core.standin import Refused, every, finite, some
-from dualtape.core.tensor import Operand, raw
+from dualtape.core.standin import Refused, every, finite, in_order, some
+from dualtape.core.tensor import Node, Operand, Tensor, raw, wrap
 
 
 def refusing(what: str) -> Any:
@@ -110,6 +110,14 @@ class Batch(Operators):
     def memory(self) -> Any:  # as its examples lie in memory, so do they all
         value = raw(self.physical)
         return value.memory() if isinstance(value, Batch) else value
+
+    def ordered(self, axes: Any) -> Batch:
+        p, axes = self.physical, (0, *[a + 1 for a in axes])
+        if p.__class__ is Tensor:
+            node = Node(ordered(p._node.value, axes), p._node.id)
+            node.tangents = p._node.tangents
+            return Batch(self.level, wrap(node))
+        return Batch(self.level, ordered(p, axes))
 
     def is_inside(self, recorder: Any) -> bool:
         marker = self.level.marker
@@ -214,6 +222,11 @@ class Shared(Batch):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.physical.shape  # type: ignore[no-any-return]
+
+
+def ordered(value: Any, axes: Any) -> Any:
+    """An array or Batch with its axes in memory in the order given."""
+    return value.ordered(axes) if isinstance(value, Batch) else in_order(value, axes)
 
 
 def astype(x: Any, dtype: Any) -> Any:

@@ -16,7 +16,7 @@ from dualtape.batching.batch import Batch
 from dualtape.batching.calls import Rule, enter, performed
 from dualtape.batching.level import Level
 from dualtape.batching.physical import lines, padded, rank, repeated, shifted
-from dualtape.core.standin import Refused
+from dualtape.core.standin import Refused, laid
 
 # ------------------------------------------------------------------ facts of one example
 enter(np.shape)(lambda level, x: x.shape)
@@ -33,7 +33,10 @@ def filled(fill: Callable[..., Any]) -> Rule:
     """zeros_like and its like: the same for all examples."""
 
     def rule(level: Level, x: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None) -> Any:
-        return fill(x.shape if shape is None else shape, dtype or x.dtype)
+        found = fill(x.shape if shape is None else shape, dtype or x.dtype, "F" if order == "F" else "C")
+        whole = x.memory()
+        as_they_lie = order == "K" and shape is None and whole is not None
+        return laid(found, whole.strides[whole.ndim - x.ndim :]) if as_they_lie else found
 
     return rule
 
@@ -117,6 +120,17 @@ def reshape(level: Level, x: Any, /, shape: Any = None, order: str = "C", **kw: 
 
 
 enter(np.ravel)(lambda level, x, order="C": reshape(level, x, (x.size,), order))
+
+
+@enter(np.copy)
+def copy(level: Level, x: Any, order: str = "K") -> Any:
+    n = x.ndim
+    if order == "K":
+        whole = x.memory()
+        return Batch(level, np.copy(x.physical)) if whole is None else laid(x, whole.strides[whole.ndim - n :])
+    if order not in ("C", "F"):
+        raise Refused("copy: this order depends on the layout")
+    return x.ordered(range(n) if order == "C" else range(n)[::-1])
 
 
 @enter(np.transpose)

@@ -31,7 +31,7 @@ def take_along_axis(level: Level, x: Any, indices: Any, axis: Any = -1) -> Any:
 
 
 def spelled(index: Any, ndim: int) -> tuple[list[Any], bool]:
-    """An index as a list with the ellipsis written out, and whether it has arrays in it."""
+    """An index as a list with the ellipsis written out, if it stands for an axis, and whether it has arrays in it."""
     key = list(index) if isinstance(index, tuple) else [index]
     key = [np.asarray(i) if isinstance(i, list) else i for i in key]
     if any([isinstance(i, (bool, np.bool_)) or (hasattr(i, "ndim") and not i.ndim and i.dtype == bool) for i in key]):
@@ -40,19 +40,25 @@ def spelled(index: Any, ndim: int) -> tuple[list[Any], bool]:
     if dots:
         rest = [i for i in key if i is not None and i is not Ellipsis]
         used = sum([i.ndim if hasattr(i, "ndim") and i.dtype == bool else 1 for i in rest])
-        key[dots[0] : dots[0] + 1] = [slice(None)] * (ndim - used)
-    return key, any([not isinstance(i, (slice, type(None), int, np.integer)) for i in key])
+        if ndim > used:
+            key[dots[0] : dots[0] + 1] = [slice(None)] * (ndim - used)
+    return key, any([not (passes(i) or isinstance(i, (int, np.integer))) for i in key])
+
+
+def passes(i: Any) -> bool:
+    """Whether a part of an index stands for axes of the array as they are, or for a new one."""
+    return i is None or i is Ellipsis or isinstance(i, slice)
 
 
 def separated(key: list[Any]) -> bool:
     """Whether arrays and integers of an index stand apart, so that NumPy puts their axes first."""
-    places = [k for k, i in enumerate(key) if not (isinstance(i, slice) or i is None)]
+    places = [k for k, i in enumerate(key) if not passes(i)]
     return bool(places) and places[-1] - places[0] + 1 != len(places)
 
 
 def array_axes(key: list[Any]) -> int:
     """The number of axes that the arrays of an index make together."""
-    return max([1 if hasattr(i, "dtype") and i.dtype == bool else rank(i) for i in key if not isinstance(i, slice)])
+    return max([1 if hasattr(i, "dtype") and i.dtype == bool else rank(i) for i in key if not passes(i)])
 
 
 def physical_index(level: Level, index: Any, ndim: int) -> tuple[tuple[Any, ...], Any]:
@@ -72,7 +78,8 @@ def physical_index(level: Level, index: Any, ndim: int) -> tuple[tuple[Any, ...]
         if is_batched(level, i):
             i = padded(np.asarray(raw(i.physical)), n)
         found.append(i)
-    first = 0 if separated(key) else next(k for k, i in enumerate(key) if not (isinstance(i, slice) or i is None))
+    axes = [i for i in key if i is not Ellipsis]
+    first = 0 if separated(key) else next(k for k, i in enumerate(axes) if not passes(i))
     moves = tuple(range(1, n + 1)), tuple(range(1 + first, n + 1 + first))
     return tuple(found), (moves if first else None)
 

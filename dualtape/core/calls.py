@@ -87,7 +87,7 @@ def fresh(value: Any) -> Tensor:
         return tensor(value.detached())
     value = np.asarray(value)[()]
     if isinstance(value, ndarray) and not value.flags.owndata:
-        value = value.copy()
+        value = value.copy("K")
     return tensor(value)
 
 

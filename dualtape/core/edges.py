@@ -388,10 +388,6 @@ class Together(Row):
     def kept(self, entry: Any) -> Iterable[Any]:
         return flat(entry[2])
 
-    def likes(self) -> tuple[Any, Any]:
-        """The likenesses of the operands and of the results, where nothing else is known of it."""
-        raise NotImplementedError
-
 
 class Joint(Together):
     """A linear operation of a list of operands: concatenate, stack.

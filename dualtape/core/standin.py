@@ -74,12 +74,37 @@ class Standin:
         """The array or object whose memory its elements lie in, to tell views from copies; None if it has none."""
         return None
 
+    def ordered(self, axes: Any) -> Standin:
+        """The same value, its elements in memory in the order of the axes."""
+        return self
+
     def ensure_live(self) -> None:
         """Raise if its time is over and its value means nothing any more."""
 
     def is_inside(self, recorder: Any) -> bool:
         """Whether ``recorder`` follows the whole of which this is a part, and knows nothing of parts."""
         return False
+
+
+def laid(value: Any, strides: Any) -> Any:
+    """The same value with its axes in memory as ``strides`` has them, the widest first."""
+    axes = widest_first(strides)
+    return value.ordered(axes) if isinstance(value, Standin) else in_order(np.asarray(value), axes)
+
+
+def widest_first(strides: Any) -> list[int]:
+    """The axes in the order in which they lie in memory, as NumPy sorts them."""
+    return sorted(range(len(strides)), key=lambda k: -abs(strides[k]))
+
+
+def in_order(a: Any, axes: Any) -> Any:
+    """A copy of an array with its axes in memory in the order given, the widest first."""
+    strides, step = [0] * a.ndim, a.itemsize
+    for k in reversed(axes):
+        strides[k], step = step, step * a.shape[k]
+    out: Any = np.ndarray(a.shape, a.dtype, strides=strides)
+    out[...] = a
+    return out
 
 
 # (A Tensor is asked where a rule sees one in the place of a mask: somebody follows it then, who goes on elsewhere.)

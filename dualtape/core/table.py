@@ -64,8 +64,8 @@ class Edge:
     exact = True
     # Whether an entry of it is an operation for those who count.
     counts = True
-    # For marks of what is reached (``reached.py``): whether its own rules carry them, or it goes element by element, and
-    # whether its result has zeros of its own in forward mode.
+    # For marks of what is reached (``reached.py``): whether its own rules carry them, or it goes element by element;
+    # and whether its result has zeros of its own in forward mode.
     moves = spreads = places = False
     # Whether a partial can be infinite where the value is finite; whether it is 0 where another operand is taken.
     singular = chooses = False
@@ -271,6 +271,10 @@ class Row:
             return f.along(t, like_y, (x,) if mask and kept_y is x else kept_y, raw)
         # One expression: NumPy adds large products in place.
         return e.along(s, like_x, kept_x, raw) + f.along(t, like_y, kept_y, raw)
+
+    def likes(self) -> tuple[Any, Any]:
+        """The likenesses of operands and results, of a row that has no edges and no pattern."""
+        raise NotImplementedError
 
     def inputs(self, entry: Any) -> tuple[int, ...]:
         """The identities of the operands that are followed."""

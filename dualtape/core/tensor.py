@@ -367,7 +367,7 @@ class Tensor(Operand):
         Tensor([2.        , 3.71828183])
     """
 
-    __slots__ = ("__weakref__", "_base", "_node", "_views")
+    __slots__ = ("__weakref__", "_base", "_former", "_node", "_views")
 
     _node: Node
     if TYPE_CHECKING:  # see Operand
@@ -379,10 +379,12 @@ class Tensor(Operand):
         def __itruediv__(self, other: Any, /) -> Tensor: ...
         def __ipow__(self, other: Any, /) -> Tensor: ...
 
-    # Of views: owner, kind and argument of the cut; of owners: weak references to their views (``core/views.py``).
+    # Of views: owner, kind and argument of the cut; of owners: weak references to their views (``ops/views.py``).
     # Both are unset on other Tensors.
     _base: tuple[Any, Any, Any]
     _views: list[Any]
+    # Of what was written in place: the identities of its first value and of the one before this, for ``why``.
+    _former: tuple[int, int]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise TypeError("make a Tensor with dualtape.constant(value)")

@@ -82,10 +82,10 @@ def same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 
 
 def copied(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of ``a``, in memory used before if it is large."""
-    if a.nbytes < SMALLEST or not a.flags.c_contiguous or a.dtype.hasobject:
-        return a.copy()
-    target = room(a.shape, a.dtype)
+    """A copy of ``a`` with its axes in the same order, in memory used before if it is large."""
+    if a.nbytes < SMALLEST or not a.flags.forc or a.dtype.hasobject:
+        return a.copy("K")
+    target = room(a.shape, a.dtype) if a.flags.c_contiguous else room(a.shape[::-1], a.dtype).T
     np.copyto(target, a)
     return target
 

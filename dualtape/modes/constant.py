@@ -43,7 +43,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
             raise TypeError(f"no Tensor can be made of {type(value).__name__}: its elements are {kind_of_items(array)}")
         if array.dtype.kind not in "biufc":
             raise TypeError(f"no Tensor can be made of dtype {array.dtype}: numbers and booleans only")
-        x = tensor(array[()])
+        x = tensor(array if array.shape else array[()])
     if shape is not None:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         x = x.reshape(shape) if x.size != 1 else np.broadcast_to(x.reshape(()), shape)

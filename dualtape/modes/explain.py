@@ -21,6 +21,12 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
     if t.__class__ is not Tensor:
         return f"the target is a {type(target).__name__}, not a Tensor: it was not computed by recorded operations"
     want, goal = source._node.id, t._node.id
+    if want != goal and was_written(entries, source, want, goal):
+        return (
+            "the source was written in place (x[i] = v, x += v, or through what shares its memory) after the target "
+            "was computed from it, and names a new value since, on which the target does not depend: ask for the "
+            "gradient by a handle that keeps the old value (y = dualtape.identity(x), with the target computed from y)"
+        )
     if want not in entries:
         return "the source was not watched when the target was computed: call tape.watch(source) first"
     reached = dependants(entries, {want})
@@ -33,6 +39,8 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
             + cut
             + " (or the target was computed outside the tape, or while it was paused)"
         )
+    if not reached.isdisjoint(getattr(t, "_former", ())):
+        return "the target was written in place since it was computed, where the tape did not record: ask before that"
     if t.dtype.kind not in "fc":
         return f"the target has dtype {t.dtype}: only floating and complex results have derivatives"
     return "the target does not depend on the source by any recorded operation (computed outside the tape, or paused?)"
@@ -51,6 +59,14 @@ def described(recording: bool, used: bool, persistent: bool, operations: int, nb
     state = "recording" if recording else "used up" if used else "not recording"
     kind = "persistent, " if persistent else ""
     return f"<GradientTape: {kind}{state}, {operations} operation{'s' * (operations != 1)}, {nbytes} bytes>"
+
+
+def was_written(entries: dict[int, Any], source: Any, want: int, goal: int) -> bool:
+    """Whether the target depends on a value that the handle ``source`` had before it was written, and not on this."""
+    former = getattr(source, "_former", ())
+    if not former or goal in dependants(entries, {want}):
+        return False
+    return any([i in entries and goal in dependants(entries, {i}) for i in former])
 
 
 def said(cuts: list[Any], reached: set[int]) -> str:

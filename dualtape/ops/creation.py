@@ -14,6 +14,7 @@ from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, dtype_of, operand, raw
 from dualtape.modes.constant import constant
 from dualtape.modes.variable import Variable
+from dualtape.ops.shaping import arranged, arranged_like
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -158,7 +159,9 @@ def array(
     ndmin: int = 0,
 ) -> Tensor:
     """A new Tensor of ``value``; NumPy's ``array``. Nested sequences may hold Tensors."""
-    x = constant(value, dtype)
+    x = asarray(value, dtype, copy=copy)
+    if order not in (None, "K"):
+        x = arranged(x, order)
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 
@@ -172,7 +175,7 @@ def full(
 ) -> Tensor:
     """An array of one value, which may be a Tensor; NumPy's ``full``."""
     x = constant(fill_value, dtype)
-    return np.broadcast_to(x, shape)  # type: ignore[return-value]
+    return np.copy(np.broadcast_to(x, shape), order)  # type: ignore[call-overload]
 
 
 def full_like(
@@ -187,7 +190,9 @@ def full_like(
     device: str | None = None,
 ) -> Tensor:
     """An array of one value in the shape and dtype of ``x``; NumPy's ``full_like``."""
-    return full(np.shape(x) if shape is None else shape, fill_value, dtype or raw(operand(x)).dtype)
+    x = operand(x)
+    filled = full(np.shape(x) if shape is None else shape, fill_value, dtype or raw(x).dtype)
+    return arranged(filled, order) if order in "CF" or filled.shape != np.shape(x) else arranged_like(filled, x)
 
 
 def linspace(
@@ -217,6 +222,8 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: b
     if not sparse:
         shape = np.broadcast_shapes(*(np.shape(x) for x in found))
         found = [np.broadcast_to(x, shape) for x in found]
+    if copy:
+        found = [np.copy(x, "C") for x in found]
     return tuple(x if isinstance(x, Tensor) else fresh(x) for x in found)
 
 

@@ -13,7 +13,7 @@ from dualtape.core.lookup import register
 from dualtape.core.tensor import Operand, Tensor, operand
 from dualtape.facts import costs, patterns
 from dualtape.ops.indexing import as_tensor, unwritable
-from dualtape.ops.views import Kind, link_if_shared, read_only
+from dualtape.ops.views import kind_of, link_if_shared, read_only
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -134,7 +134,7 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     return link_if_shared(diagonal_row(x, **arg), x, DIAGONAL, arg)
 
 
-DIAGONAL = Kind(lambda owner, arg: diagonal_row(owner, **arg), read_only)
+DIAGONAL = kind_of(diagonal_row, read_only)
 
 
 def trace(
@@ -186,7 +186,7 @@ def diag(v: ArrayLike, k: int = 0) -> Tensor:
         n = v.shape[0] + abs(k)
         return planted(v, to=(n, n), offset=int(k), axes=(0, 1))
     if v.ndim == 2:
-        return diagonal_row(v, offset=int(k), axes=(0, 1))
+        return diagonal(v, k)
     raise ValueError(f"diag: a vector or a matrix is needed, got shape {v.shape}; use diagonal for stacks of matrices")
 
 

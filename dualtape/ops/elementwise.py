@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dualtape.batching.batch import Batch
+from dualtape.batching.physical import repeated
 from dualtape.core.absent import NOTHING, still
 from dualtape.core.calls import call_of_two, fresh, record
 from dualtape.core.cotangents import fitted, unbroadcast
@@ -22,6 +24,7 @@ from dualtape.core.tensor import Node, Operand, Tensor, opened, operand, raw, wr
 from dualtape.facts import costs, patterns
 from dualtape.facts.costs import Work
 from dualtape.facts.costs import elementwise as cost
+from dualtape.ops.views import give, kind_of, link, link_if_shared, read_only
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -415,14 +418,63 @@ def as_complex(t: Any) -> Any:
     return t if raw(t).dtype.kind == "c" else t * np.ones((), np.result_type(raw(t).dtype, np.complex64))
 
 
-real = linear(np.real, lambda g, shape: g, name="real", functions=[np.real], pattern=patterns.elementwise)
-imag = linear(
-    np.imag,
-    lambda g, shape: as_complex(g) * 1j,
-    name="imag",
-    functions=[np.imag],
-    pattern=patterns.elementwise,
-)
+real_row = linear(lambda x: np.real(x), lambda g, shape: g, name="real", pattern=patterns.elementwise)
+imag_row = linear(lambda x: np.imag(x), lambda g, shape: as_complex(g) * 1j, name="imag", pattern=patterns.elementwise)
+
+
+def from_parts(x: Any, y: Any) -> Any:
+    out = np.empty(x.shape, np.result_type(x.dtype, y.dtype, np.complex64))
+    out.real, out.imag = x, y
+    return out[()]
+
+
+def from_parts_batch(level: Any, x: Any, y: Any) -> Any:
+    """Complex numbers of their parts, of which neither is infinite times i."""
+    return Batch(level, complex_of(*[repeated(level, a) for a in (x, y)]))
+
+
+# x + iy, also where y is infinite.
+by_parts: Any = (1, 1j)
+complex_of = elementwise(from_parts, *by_parts, name="complex_of", work=costs.moves, batch=from_parts_batch)
+
+
+def real(x: ArrayLike, /) -> Tensor:
+    """The real part, a view; a real array is its own. NumPy's ``real``.
+
+    Args:
+        x: an array.
+
+    Returns:
+        A Tensor.
+    """
+    x = operand(x)
+    if x.__class__ is Tensor and x.dtype.kind != "c":
+        return x
+    return link_if_shared(real_row(x), x, REAL, NOTHING)
+
+
+def imag(x: ArrayLike, /) -> Tensor:
+    """The imaginary part, a view; of a real array, zeros that NumPy does not let be written. NumPy's ``imag``.
+
+    Args:
+        x: an array.
+
+    Returns:
+        A Tensor.
+    """
+    x = operand(x)
+    y = imag_row(x)
+    if x.__class__ is Tensor and x.dtype.kind != "c" and x.shape:
+        link(y, x, NO_PART, NOTHING)
+        return y
+    return link_if_shared(y, x, IMAG, NOTHING)
+
+
+REAL = kind_of(real_row, lambda owner, arg, view: give(owner, complex_of(view, imag_row(owner)), by=view))
+IMAG = kind_of(imag_row, lambda owner, arg, view: give(owner, complex_of(real_row(owner), view), by=view))
+NO_PART = kind_of(imag_row, read_only)
+register(real, np.real)
+register(imag, np.imag)
 conj = linear(np.conjugate, lambda g, shape: np.conjugate(g), functions=["conj"], pattern=patterns.elementwise)
 angle_row = general(
     lambda x: np.angle(x),

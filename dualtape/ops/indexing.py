@@ -29,9 +29,10 @@ from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
 from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
 from dualtape.facts import costs, patterns
-from dualtape.modes.constant import constant
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import nondifferentiable as absent
+from dualtape.ops.shaping import arranged
+from dualtape.ops.shaping import as_tensor as as_tensor
 from dualtape.ops.views import Kind, base_of, forget_dead, give, root, views_slot
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def getitem(x: Any, index: Any) -> Any:
     result._node = out
     if basic and (
         found.__class__ is ndarray
-        or (value.__class__ is not ndarray and isinstance(found, Standin) and found.shape)
+        or (value.__class__ is not ndarray and isinstance(found, Standin) and (found.shape or has_ellipsis(key)))
     ):
         result._base = x, SLICE, told  # not the index as given: a Tensor in it may be written later
         if sealed:  # an argument of a transform: nobody can write into it, so it need not know its views
@@ -293,6 +294,11 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 FOLLOWING: Any = Following(getitem_edge)
+
+
+def has_ellipsis(key: Any) -> bool:
+    """Whether an index makes an array also of a single element, and no number."""
+    return any([k is Ellipsis for k in (key if key.__class__ is tuple else (key,))])
 
 
 # ------------------------------------------------------------------ assignment
@@ -323,7 +329,11 @@ class Assign(Together):
             elif plain and i and c.__class__ is np.ndarray:
                 c = c.copy()  # the place is cleared below
             shape, dtype = like_v
-            cotangents.add(j, cast_back(unbroadcast(c, shape) if c.shape != shape else c, dtype))
+            if c.shape != shape:
+                # (NumPy lets a value have more axes than its place, if they are of length 1.)
+                c = unbroadcast(c, shape[max(len(shape) - len(c.shape), 0) :])
+                c = c if c.shape == shape else c.reshape(shape)
+            cotangents.add(j, cast_back(c, dtype))
         if not i:
             return
         if not plain:
@@ -467,7 +477,7 @@ def setitem(x: Tensor, index: Any, v: Any) -> None:
     """
     if v.__class__ is Tensor:
         base = base_of(v)
-        if base is not None and base[0] is x and base[2] is index:
+        if base is not None and base[0] is x and base[1] is SLICE and base[2] is index:
             return  # x[i] += v: the in-place operation on the view x[i] has already written through
         new = v._node.value
     else:
@@ -483,7 +493,11 @@ def put_slice(owner: Tensor, index: Any, view: Tensor) -> None:
 
 
 # A slice x[index]; the argument is the index.
-SLICE = Kind(lambda owner, index: getitem(owner, index), put_slice, lambda value, index: value[normal_index(index)[0]])
+SLICE = Kind(
+    lambda owner, index: getitem(owner, index),
+    put_slice,
+    lambda value, index: getitem_row.kernel(value, index=normal_index(index)[0], basic=True),
+)
 
 
 def write(x: Tensor, index: Any, v: Any, new: Any, by: Tensor | None) -> None:
@@ -513,7 +527,7 @@ def write(x: Tensor, index: Any, v: Any, new: Any, by: Tensor | None) -> None:
 def part(value: Any, key: Any) -> Any:
     """value[key] as an array, also where it is a single element."""
     keys = key if key.__class__ is tuple else (key,)
-    return value[keys if any([k is Ellipsis for k in keys]) else (*keys, ...)]
+    return value[keys if has_ellipsis(keys) else (*keys, ...)]
 
 
 def check_unwatched(x: Tensor) -> None:
@@ -535,8 +549,9 @@ def in_place(call: Any) -> Any:
     """``x += y`` and its like: the handle gets the new value, and so does the array a view was cut from."""
 
     def method(x: Any, y: Any) -> Any:
-        if not x.shape:
-            return call(x, y)  # a scalar is rebound, as a NumPy scalar is
+        # (No name is left bound to the value: the owner's memory is written in place, if nobody else holds it.)
+        if not x._node.value.shape and not is_array(x):
+            return call(x, y)  # a number is rebound, as NumPy's are
         result = call(x, y)
         store(x, result)
         return x
@@ -553,6 +568,12 @@ def unwritable(name: str, target: Any) -> TypeError:
         "operator such as +=, a function that writes into its argument); start from dualtape.zeros_like or "
         "dualtape.asarray instead of an ndarray"
     )
+
+
+def is_array(x: Tensor) -> bool:
+    """Whether what has no axes can be written, as an array, or is a number."""
+    value = x._node.value
+    return value.__class__ is ndarray or (isinstance(value, Standin) and base_of(x) is not None)
 
 
 def store(x: Tensor, result: Tensor) -> None:
@@ -594,18 +615,13 @@ def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: None
         n = shape[axis]
         index = index % n if mode == "wrap" else np.clip(index, 0, n - 1)
     key = (slice(None),) * (axis % len(shape)) + (index,)
-    return as_tensor(x)[key]
+    return arranged(as_tensor(x)[key], "C")
 
 
 def positions(indices: Any) -> Any:
     """Indices without derivative: an array, or a stand-in (of a batch: each example has its own)."""
     index = still(operand(indices))
     return index if isinstance(index, Standin) or index.__class__ is Tensor else np.asarray(index)
-
-
-def as_tensor(x: Any) -> Tensor:
-    """A Tensor on what may be a plain array."""
-    return x if x.__class__ is Tensor else constant(x)
 
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Tensor:

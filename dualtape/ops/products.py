@@ -1,4 +1,7 @@
-"""Rows of products that sum: matmul, dot, inner, outer, tensordot, einsum."""
+"""Rows of products that sum: matmul, dot, inner, outer, tensordot, einsum.
+
+Length: half of it is einsum, which is products, sums, diagonals and transposes in one, and views of some of them.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from dualtape.core.tensor import Operand, Tensor, operand
 from dualtape.facts import costs, patterns
 from dualtape.memory.reserve import SMALLEST, room
 from dualtape.ops.elementwise import multiply
-from dualtape.ops.indexing import scatter
+from dualtape.ops.indexing import in_place, scatter, write
 from dualtape.ops.instead import ensure_known
+from dualtape.ops.views import give, kind_of, link_if_shared
 
 if TYPE_CHECKING:
     from typing import Never
@@ -128,9 +132,14 @@ def _alone_back(g: Any, shape: tuple[int, ...], subscripts: str) -> Any:
     if len(distinct) == len(source):
         return back
     # Repeated indices: the cotangent sits on the diagonal of zeros.
-    grids = np.ogrid[tuple(slice(sizes[c]) for c in distinct)]
-    index = tuple(grids[distinct.index(c)] for c in source)
-    return scatter(back, index=index, basic=False, to=shape)
+    return scatter(back, index=diagonal_index(source, distinct, shape), basic=False, to=shape)
+
+
+def diagonal_index(source: str, target: str, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Where the elements lie in an array of indices ``source`` that indices ``target`` without repetitions name."""
+    sizes = dict(zip(source, shape, strict=True))
+    grids = np.ogrid[tuple(slice(sizes[c]) for c in target)]
+    return tuple(grids[target.index(c)] for c in source)
 
 
 einsum_1 = linear(
@@ -141,6 +150,26 @@ einsum_1 = linear(
     work=costs.summation,
     pattern=patterns.contracted,
 )
+
+
+def einsum_alone(x: Any, subscripts: str) -> Any:
+    """The einsum of one operand: where nothing is summed, a view of it."""
+    arg = {"subscripts": subscripts}
+    y = einsum_1(x, **arg)
+    source, target = subscripts.split("->")
+    return y if set(source) - set(target) else link_if_shared(y, x, EINSUM, arg)
+
+
+def put_einsum(owner: Tensor, arg: Any, view: Tensor) -> None:
+    """Pass a write into a diagonal or a transpose on to its owner."""
+    source, target = arg["subscripts"].split("->")
+    if len(source) == len(target):
+        give(owner, einsum_1(view, subscripts=f"{target}->{source}"), by=view)
+    else:
+        write(owner, diagonal_index(source, target, owner.shape), view, view._node.value, view)
+
+
+EINSUM = kind_of(einsum_1, put_einsum)
 
 
 def contract(subscripts: str, x: Any, y: Any) -> Any:
@@ -247,7 +276,7 @@ def einsum(
             sizes[c] = max(sizes[c], n)
         distinct = "".join(dict.fromkeys(term))
         if distinct != term:
-            items[k], terms[k] = einsum_1(as_array(x), subscripts=f"{term}->{distinct}"), distinct
+            items[k], terms[k] = einsum_alone(as_array(x), f"{term}->{distinct}"), distinct
     for k, (term, x) in enumerate(zip(terms, items, strict=True)):
         full = tuple(sizes[c] for c in term)
         if np.shape(x) != full:
@@ -265,7 +294,7 @@ def einsum(
         terms = [*rest, keep]
     if len(items) == 2:
         return einsum_2(items[0], items[1], subscripts=f"{terms[0]},{terms[1]}->{target}")
-    result = einsum_1(as_array(items[0]), subscripts=f"{terms[0]}->{target}")
+    result = einsum_alone(as_array(items[0]), f"{terms[0]}->{target}")
     return result if isinstance(result, Tensor) else operand_tensor(result)
 
 
@@ -387,3 +416,4 @@ register(matmul_row, "matmul")
 for _cls in (Tensor, Operand):
     _cls.__matmul__ = matmul_row  # type: ignore[method-assign]
     _cls.__rmatmul__ = lambda y, x: matmul_row(x, y)  # type: ignore[method-assign]
+Tensor.__imatmul__ = in_place(matmul_row)  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core.lookup import LATE_FAMILIES, TABLE, UFUNC_METHODS
 from dualtape.core.lookup import lookup as find
 from dualtape.core.recorders import is_tracked
-from dualtape.core.tensor import Operand, Tensor, operand, raw, unfollowed
+from dualtape.core.tensor import Operand, Tensor, operand, raw, unfollowed, wrap
 from dualtape.ops import indexing, nondifferentiable, products, reductions, shaping
 from dualtape.ops.elementwise import conj, imag, real, where
 
@@ -41,9 +41,11 @@ def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
     if kwargs:
         raise TypeError(f"{ufunc.__name__}.{method}: keywords {sorted(kwargs)} have no meaning for a Tensor")
     if outs and outs[0] is not None:
-        shape = outs[0].shape
-        indexing.store(outs[0], result if result.shape == shape else shaping.broadcast_to(result, shape))
-        return outs[0]
+        out = outs[0]
+        if result.shape != out.shape and method == "__call__" and ufunc.signature is None:
+            result = shaping.broadcast_to(result, out.shape)
+        indexing.store(out, result)
+        return out
     return result
 
 
@@ -134,9 +136,12 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
     if not isinstance(x, Tensor):
         raise indexing.unwritable(f"{ufunc.__name__}.at", x)
     key, basic = indexing.normal_index(index)
+    y = None if y is None else operand(y)
+    if y.__class__ is Tensor:
+        y = wrap(y._node)  # the value before the first write, if it is a view of x
     if ufunc in (np.add, np.subtract):
         shape = np.shape(x._node.value[key])
-        value = operand(y) if ufunc is np.add else -operand(y)
+        value = y if ufunc is np.add else -y
         full = shaping.broadcast_to(shaping.cast(value, x.dtype), shape)
         told = indexing.told_index(index, key)
         indexing.store(x, x + indexing.scatter(full, index=told, basic=basic, to=x.shape))
@@ -144,7 +149,7 @@ def at(ufunc: np.ufunc, x: Any, index: Any, y: Any = None) -> None:
     call = TABLE.get(ufunc) or find(ufunc)
     places = np.arange(x.size).reshape(x.shape)[indexing.asked(index, key)]
     flat = x.reshape(-1)
-    values = None if y is None else np.reshape(np.broadcast_to(operand(y), places.shape), (-1,))
+    values = None if y is None else np.reshape(np.broadcast_to(y, places.shape), (-1,))
     for k, place in enumerate(places.ravel()):
         flat[int(place)] = call(flat[int(place)]) if values is None else call(flat[int(place)], values[k])
     indexing.store(x, flat.reshape(x.shape))
@@ -187,7 +192,7 @@ LATE_FAMILIES.extend([load_linear_algebra, load_special])
 # ------------------------------------------------------------------ the methods of an array
 def reshape_method(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
-    return shaping.reshape(x, shape[0] if len(shape) == 1 else shape, order)
+    return shaping.reshape(x, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 def transpose_method(x: Any, *axes: Any) -> Any:
@@ -196,7 +201,10 @@ def transpose_method(x: Any, *axes: Any) -> Any:
 
 
 def conjugated(x: Any) -> Any:
-    return conj(x) if x.dtype.kind == "c" else x
+    """A real array itself, where NumPy's function copies."""
+    if x.__class__ is Tensor and x._node.value.dtype.kind != "c":
+        return x
+    return conj(x) if x.dtype.kind == "c" else x._read()
 
 
 def install() -> None:
@@ -205,7 +213,7 @@ def install() -> None:
         "reshape": reshape_method,
         "transpose": transpose_method,
         "astype": shaping.astype,
-        "copy": shaping.copy,
+        "copy": lambda x, order="C": shaping.copy(x, order),
         "ravel": shaping.ravel,
         "flatten": shaping.flatten,
         "squeeze": shaping.squeeze,
@@ -233,12 +241,16 @@ def install() -> None:
         "nonzero": nondifferentiable.nonzero,
         "trace": lambda x, *a, **k: np.trace(x, *a, **k),
         "diagonal": lambda x, *a, **k: np.diagonal(x, *a, **k),
-        # Free on real arrays, where NumPy's own conjugate copies.
-        "conjugate": lambda x: x if x.__class__ is Tensor and x._node.value.dtype.kind == "f" else conjugated(x),
+        "conjugate": conjugated,
+        "conj": conjugated,
         "T": property(shaping.transpose, doc="The Tensor with its axes reversed."),
         "mT": property(products.mT, doc="The Tensor with its last two axes exchanged."),
-        "real": property(lambda x: real(x) if x.dtype.kind == "c" else x._read(), doc="The real part."),
-        "imag": property(imag, doc="The imaginary part."),
+        "real": property(
+            lambda x: real(x) if x.dtype.kind == "c" else x._read(),
+            lambda x, value: indexing.setitem(real(x), ..., value),
+            doc="The real part.",
+        ),
+        "imag": property(imag, lambda x, value: indexing.setitem(imag(x), ..., value), doc="The imaginary part."),
         "flat": property(lambda x: iter(shaping.ravel(x)), doc="The elements, one after the other."),
     }
     for name, method in methods.items():

@@ -15,13 +15,13 @@ from dualtape.batching import functions as batches
 from dualtape.core.cotangents import unbroadcast
 from dualtape.core.families import joint, linear, nondifferentiable
 from dualtape.core.lookup import newer, register
-from dualtape.core.standin import Standin
+from dualtape.core.standin import Standin, in_order, widest_first
 from dualtape.core.tensor import Operand, Tensor, dtype_of, has_tensor, operand, raw
 from dualtape.facts import patterns
 from dualtape.modes.constant import constant
 from dualtape.ops.elementwise import real, where
 from dualtape.ops.instead import ensure_known
-from dualtape.ops.views import Kind, give, link_if_shared, read_only
+from dualtape.ops.views import UNDECIDED, base_of, give, kind_of, link, link_if_shared, read_only
 
 if TYPE_CHECKING:
     from typing import Never, Protocol, overload
@@ -106,21 +106,116 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     return cast_row(x, dtype=dtype)
 
 
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+def astype(
+    x: ArrayLike,
+    dtype: DTypeLike,
+    /,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+    *,
+    device: str | None = None,
+) -> Tensor:
     """``x`` in another dtype (the Array API's name of ``cast``); without ``copy``, x itself if it has the dtype."""
-    if not copy and isinstance(x, Tensor) and x.dtype == dtype_of(dtype):
+    x = operand(x)
+    if not copy and isinstance(x, Tensor) and x.dtype == dtype_of(dtype) and is_laid(x, order):
         return x
-    return cast(x, dtype)
+    if not np.can_cast(raw(x).dtype, dtype_of(dtype), casting):  # type: ignore[arg-type]
+        raise TypeError(f"astype: {raw(x).dtype} does not go into {dtype_of(dtype)} by the rule {casting!r}")
+    return arranged(cast(x, dtype), order)
+
+
+# ------------------------------------------------------------------ order in memory
+# The same elements with the axes in another order in memory, by which NumPy decides whether a reshape is a view.
+copy_row = linear(
+    lambda x, axes: x.ordered(axes) if isinstance(x, Standin) else in_order(x, axes) if axes else same(x),
+    lambda g, shape, axes: g,
+    name="copy",
+    pattern=patterns.elementwise,
+)
+
+
+def layout(x: Any) -> Any:
+    """An array that lies in memory as the value of ``x`` does (of a batch: one example), to ask about its order; None
+    if that is not known."""
+    value = raw(x)
+    if not isinstance(value, Standin):
+        return np.asarray(value)
+    whole, n = value.memory(), len(value.shape)
+    if whole is None or not whole.size:
+        return np.empty(value.shape)
+    batch = whole.ndim - n
+    one = whole[(0,) * batch + (...,)]
+    extent = max([0, *[abs(s) * (m - 1) for s, m in zip(one.strides, one.shape, strict=True)]])
+    # Examples that lie between each other may have been spread by that alone: one by itself might lie otherwise.
+    between = [s for s, m in zip(whole.strides[:batch], whole.shape, strict=False) if m > 1 and 0 < abs(s) <= extent]
+    return None if between else one
+
+
+def is_laid(x: Any, order: str) -> bool:
+    """Whether the elements of ``x`` lie side by side in an order."""
+    a = layout(x)
+    if a is None:
+        return False
+    flags = a.flags
+    if order == "K":
+        return bool(flags.forc or a.transpose(widest_first(a.strides)).flags.c_contiguous)
+    return bool(flags.c_contiguous if order == "C" else flags.f_contiguous if order == "F" else flags.forc)
+
+
+def axes_of(x: Any, order: str) -> tuple[int, ...]:
+    """The axes of ``x``, the widest in memory first, as an order has them."""
+    a = layout(x)
+    axes = list(range(np.ndim(x)))
+    if a is not None and (order == "K" or (order == "A" and a.flags.fnc)):
+        axes = widest_first(a.strides)
+    return tuple(axes[::-1] if order == "F" else axes)
+
+
+def arranged(x: Any, order: str) -> Any:
+    """``x``, copied if its elements do not lie side by side in an order."""
+    return x if is_laid(x, order) else copy_row(x, axes=axes_of(x, order))
+
+
+def arranged_like(x: Any, other: Any) -> Any:
+    """``x`` with its axes in the order in memory that those of ``other`` have, as NumPy's results are."""
+    axes = axes_of(other, "K")
+    return x if axes_of(x, "K") == axes else copy_row(x, axes=axes)
+
+
+def order_of(x: Any, order: str) -> str:
+    """An order with "A" decided: "F" for what lies in that order and in no other."""
+    if order != "A":
+        return order
+    a = layout(x)
+    return "F" if a is not None and a.flags.fnc else "C"
 
 
 def copy(x: ArrayLike, order: str = "K", subok: bool = False) -> Tensor:
-    """A Tensor of the same value with an identity of its own; writing into one does not change the other."""
-    return identity(x) if isinstance(x, Operand) else operand_copy(x)
+    """A Tensor of the same value with an identity of its own; writing into one does not change the other.
+
+    Args:
+        x: an array.
+        order: how the elements lie in memory: "C", "F", "K" for as they do in ``x``, "A" for "F" if they do, else "C".
+        subok: accepted as NumPy does.
+
+    Returns:
+        A Tensor.
+    """
+    return duplicate(x, order)
 
 
-def operand_copy(x: Any) -> Any:
-    """A Tensor made of plain data."""
-    return constant(x)
+def duplicate(x: Any, order: str) -> Any:
+    """A copy in an order; of a Tensor that lies so already, the same value, which nobody writes into while two have
+    it."""
+    x = x if isinstance(x, Operand) else constant(x)
+    return identity(x) if is_laid(x, order) else copy_row(x, axes=axes_of(x, order))
+
+
+def as_tensor(x: Any) -> Tensor:
+    """A Tensor on what may be a plain array."""
+    return x if x.__class__ is Tensor else constant(x)
 
 
 # ------------------------------------------------------------------ shape
@@ -146,40 +241,82 @@ def reshape(
     Args:
         x: an array.
         shape: an int or a tuple of ints; one of them may be -1.
-        order: "C" or "F".
+        order: "C", "F", or "A" for "F" if the elements of ``x`` lie so in memory.
         newshape: an older name of ``shape``.
-        copy: accepted for the Array API; a Tensor never changes, so it makes no difference.
+        copy: True for a copy; False for an error where NumPy cannot make a view; None for a view if it can.
 
     Returns:
         A Tensor.
 
     Raises:
-        ValueError: if the number of elements differs.
+        ValueError: if the number of elements differs, or a view is wanted that cannot be made.
     """
     wanted: Any = newshape if shape is None else shape
     to = tuple(int(n) for n in wanted) if isinstance(wanted, (tuple, list)) else (int(wanted),)
-    return reshaped(x, to, order)
+    if order == "A":
+        order = order_of(x, order)
+    if copy:
+        return reshape_row(duplicate(x, order), to=to, order=order)
+    y = reshaped(x, to, order)
+    base = base_of(y)
+    if copy is False and x.__class__ is Tensor and (base is None or base[1] is UNDECIDED):
+        raise ValueError(
+            f"reshape: elements of shape {np.shape(x)} lie so that no view of shape {to} can be made; let copy be None"
+        )
+    return y
 
 
 def reshaped(x: Any, to: tuple[int, ...], order: str) -> Any:
     """A reshape, which is a view where NumPy makes one."""
-    return link_if_shared(reshape_row(x, to=to, order=order), x, RESHAPE, (to, order))
+    arg = {"to": to, "order": order}
+    y = reshape_row(x, **arg)
+    if isinstance(y._node.value, Standin) and x.__class__ is Tensor and layout(x) is None:
+        if not only_units(x.shape, to):
+            link(y, x, UNDECIDED, None)
+            return y
+    return link_if_shared(y, x, RESHAPE, arg)
 
 
-RESHAPE = Kind(
-    lambda owner, arg: reshape_row(owner, to=arg[0], order=arg[1]),
-    lambda owner, arg, view: give(owner, reshape_row(view, to=owner.shape, order=arg[1]), by=view),
+def only_units(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Whether two shapes differ in axes of length 1 alone."""
+    return [n for n in shape if n != 1] == [n for n in to if n != 1]
+
+
+RESHAPE = kind_of(
+    reshape_row,
+    lambda owner, arg, view: give(owner, reshape_row(view, to=owner.shape, order=arg["order"]), by=view),
 )
 
 
 def ravel(x: ArrayLike, order: str = "C") -> Tensor:
-    """The elements of ``x`` as one axis; NumPy's ``ravel``."""
-    return reshaped(x, (-1,), order)
+    """The elements of ``x`` as one axis; NumPy's ``ravel``: a view if they lie side by side in that order."""
+    y = operand(x)
+    if order != "C":
+        y, order = read_in_order(y, order)
+    value = raw(y)
+    if y.__class__ is not Tensor or (value.flags.c_contiguous if value.__class__ is np.ndarray else layout(y) is None):
+        return reshaped(y, (-1,), order)
+    if is_laid(y, order):
+        return reshaped(y, (-1,), order)
+    return reshape_row(arranged(y, order), to=(-1,), order=order)
 
 
 def flatten(x: ArrayLike, order: str = "C") -> Tensor:
     """The elements of ``x`` as one axis, copied; the array method ``flatten``."""
-    return copy(reshape_row(x, to=(-1,), order=order))
+    y, order = read_in_order(operand(x), order)
+    return reshape_row(duplicate(y, order), to=(-1,), order=order)
+
+
+def read_in_order(x: Any, order: str) -> tuple[Any, str]:
+    """``x``, with its axes exchanged if need be, and "C" or "F" as the order in which its elements are read."""
+    if order != "K":
+        return x, order_of(x, order)
+    a = layout(x)
+    if a is None:
+        raise ValueError("ravel: the order in memory is not known under this batch; use order='C'")
+    if any([s == 0 and m > 1 for s, m in zip(a.strides, a.shape, strict=True)]):
+        raise ValueError("ravel: order='K' has no meaning for what was stretched by broadcasting; copy it first")
+    return transpose(x, widest_first(a.strides)), "C"
 
 
 transpose_row = linear(
@@ -206,12 +343,12 @@ def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None, **unknown: Nev
     order = tuple(range(n))[::-1] if axes is None else tuple(int(a) % n if -n <= a < n else int(a) for a in axes)
     if sorted(order) != list(range(n)):
         raise ValueError(f"transpose: axes {axes} are not a permutation of the {n} axes of shape {np.shape(x)}")
-    return link_if_shared(transpose_row(x, axes=order), x, TRANSPOSE, order)
+    return link_if_shared(transpose_row(x, axes=order), x, TRANSPOSE, {"axes": order})
 
 
-TRANSPOSE = Kind(
-    lambda owner, axes: transpose_row(owner, axes=axes),
-    lambda owner, axes, view: give(owner, transpose_row(view, axes=inverse(axes)), by=view),
+TRANSPOSE = kind_of(
+    transpose_row,
+    lambda owner, arg, view: give(owner, transpose_row(view, axes=inverse(arg["axes"])), by=view),
 )
 
 
@@ -278,15 +415,18 @@ broadcast_row = linear(
 def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int], subok: bool = False) -> Tensor:
     """``x`` repeated along new and unit axes to ``shape``; NumPy's ``broadcast_to``."""
     to = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
-    return link_if_shared(broadcast_row(x, to=to), x, BROADCAST, to)
+    return link_if_shared(broadcast_row(x, to=to), x, BROADCAST, {"to": to})
 
 
-BROADCAST = Kind(lambda owner, to: broadcast_row(owner, to=to), read_only)
+BROADCAST = kind_of(broadcast_row, read_only)
 
 
 def broadcast_arrays(*xs: ArrayLike, subok: bool = False) -> tuple[Tensor, ...]:
     """The arrays, each broadcast to their common shape."""
-    shape = np.broadcast_shapes(*(np.shape(x) for x in xs))
+    shapes = {np.shape(x) for x in xs}
+    if len(shapes) == 1:  # NumPy returns the arrays themselves
+        return tuple(x if isinstance(x, Tensor) else duplicate(x, "K") for x in map(operand, xs))
+    shape = np.broadcast_shapes(*shapes)
     return tuple(broadcast_to(x, shape) for x in xs)
 
 
@@ -452,7 +592,7 @@ def array_split(x: ArrayLike, indices_or_sections: int | Iterable[int], axis: in
     else:
         cuts = list(indices_or_sections)
     y = operand(x)
-    y = y if isinstance(y, Tensor) else operand_copy(y)
+    y = as_tensor(y)
     front = (slice(None),) * (axis % np.ndim(y))
     return [y[(*front, slice(a, b))] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
 
@@ -486,7 +626,7 @@ def dsplit(x: ArrayLike, indices_or_sections: int | Iterable[int]) -> list[Tenso
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of ``x`` along an axis, as a tuple."""
     y = operand(x)
-    y = y if isinstance(y, Tensor) else operand_copy(y)
+    y = as_tensor(y)
     front = (slice(None),) * (axis % np.ndim(y))
     return tuple(y[(*front, k)] for k in range(np.shape(y)[axis]))
 
@@ -503,13 +643,10 @@ flip_row = linear(
 def flip(x: ArrayLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """``x`` with the order of its elements reversed along axes (all if None); NumPy's ``flip``."""
     axis = tuple(axis) if isinstance(axis, list) else axis
-    return link_if_shared(flip_row(x, axis=axis), x, FLIP, axis)
+    return link_if_shared(flip_row(x, axis=axis), x, FLIP, {"axis": axis})
 
 
-FLIP = Kind(
-    lambda owner, axis: flip_row(owner, axis=axis),
-    lambda owner, axis, view: give(owner, flip_row(view, axis=axis), by=view),
-)
+FLIP = kind_of(flip_row, lambda owner, arg, view: give(owner, flip_row(view, **arg), by=view))
 
 
 def fliplr(x: ArrayLike) -> Tensor:
@@ -527,7 +664,7 @@ def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     a, b = axes
     k %= 4
     if k == 0:
-        return copy(x)
+        return reshaped(x, np.shape(x), "C")
     if k == 2:
         return flip(flip(x, a), b)
     return swapaxes(flip(x, b), a, b) if k == 1 else flip(swapaxes(x, a, b), b)
@@ -574,7 +711,7 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> Tens
         x, axis = ravel(x), 0
     n = np.shape(x)[axis]
     index = np.repeat(np.arange(n), np.asarray(repeats))
-    return copy(x)[(slice(None),) * (axis % np.ndim(x)) + (index,)]
+    return arranged(as_tensor(x)[(slice(None),) * (axis % np.ndim(x)) + (index,)], "C")
 
 
 def _pad_back(g: Any, shape: tuple[int, ...], widths: Any, value: Any) -> Any:
@@ -616,14 +753,14 @@ def pad(x: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: An
             else:
                 border = np.pad(np.zeros(np.shape(x), raw(x).dtype), widths, **kwargs)
             y = where(inside, y, border)
-        return y
+        return arranged(y, order_of(x, "A"))
     if mode not in ("edge", "reflect", "symmetric", "wrap", "empty"):
         raise TypeError(f"pad: mode {mode!r} has no row; use 'constant', 'edge', 'reflect', 'symmetric' or 'wrap'")
     if kwargs.get("reflect_type", "even") != "even":
         raise TypeError("pad: reflect_type='odd' has no row; build the border from slices with concatenate")
     # Every other mode copies elements: where each one comes from is what NumPy's own pad says of their numbers.
     place = np.pad(np.arange(prod(np.shape(x))).reshape(np.shape(x)), widths, mode=mode, **kwargs)  # type: ignore[call-overload]
-    return ravel(x)[place] if mode != "empty" else pad_row(x, widths=widths, value=0)
+    return arranged(ravel(x)[place] if mode != "empty" else pad_row(x, widths=widths, value=0), order_of(x, "A"))
 
 
 KEYS: dict[Any, list[Any]] = {

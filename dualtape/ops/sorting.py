@@ -9,8 +9,8 @@ import numpy as np
 from dualtape.core.absent import still
 from dualtape.core.lookup import register
 from dualtape.core.tensor import operand
-from dualtape.ops.indexing import as_tensor, take_along_axis
-from dualtape.ops.shaping import ravel
+from dualtape.ops.indexing import take_along_axis
+from dualtape.ops.shaping import arranged_like, as_tensor, ravel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -49,7 +49,7 @@ def sort(
     places = np.argsort(still(x), axis=axis, kind=kind or "stable")  # type: ignore[arg-type]
     if descending:
         places = np.flip(places, axis)
-    return take_along_axis(x, places, axis)
+    return arranged_like(take_along_axis(x, places, axis), x)
 
 
 register(sort, np.sort, "sort")

@@ -35,7 +35,7 @@ def source(leaf: Any, name: str, k: int, j: int | None = None) -> Tensor:
     float64; those of a Tensor carry no derivative, on purpose or by mistake, and are refused.
     """
     if leaf.__class__ is np.ndarray and leaf.dtype.kind in "fc":
-        return tensor((leaf.copy() if leaf.size < 4096 else copied(leaf)) if leaf.ndim else leaf[()])
+        return tensor((leaf.copy("K") if leaf.size < 4096 else copied(leaf)) if leaf.ndim else leaf[()])
     if leaf.__class__ is float:
         return tensor(np.float64(leaf))
     label = f"{name}: argument {k}" + ("" if j is None else f" (leaf {j})")

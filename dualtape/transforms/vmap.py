@@ -11,7 +11,7 @@ from dualtape.batching.batch import Batch
 from dualtape.batching.level import Level
 from dualtape.batching.physical import is_batched
 from dualtape.core import recorders
-from dualtape.core.standin import Refused
+from dualtape.core.standin import Refused, in_order, widest_first
 from dualtape.core.tensor import Tensor, operand, tensor
 from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, is_leaf
@@ -176,7 +176,8 @@ def batched(f: Any, level: Level, found: Any, rebuild: Any, axes: Any, out_axes:
             if x.__class__ is Tensor:
                 x = x if recorders.is_tracked(x._node) else x._node.value
             else:
-                x = x.copy()  # the function may keep it, and the caller write into it
+                # The function may keep it, and the caller write into it; its examples lie in memory as they did.
+                x = in_order(x, (0, *[k + 1 for k in widest_first(x.strides[1:])]))
             passed[j] = tensor(Batch(level, x))
     args, kwargs = rebuild(iter(passed))
     before = level.enter()
