@@ -32,10 +32,11 @@ def record(
     ``told`` are the parameters with nodes in the place of values, if there are any.
     """
     out = outs[0] if row.outputs == 1 else tuple(outs)
-    kept = params
+    kept = params = settled(params)
     together = 0
     stack = stack_now()
     if told is not None:
+        told = settled(told)
         if any([a.__class__ is Node and isinstance(a.value, Standin) for a in operands]):
             unfollowed(told)
             told = None
@@ -68,9 +69,23 @@ def record(
 
 def hold(kept: Any) -> Any:
     """An entry as a tape may keep it: constants that somebody could still write to are copied."""
-    if kept.__class__ is ndarray:
+    if isinstance(kept, ndarray):
         return frozen(kept)
-    return tuple([hold(a) for a in kept]) if kept.__class__ is tuple else kept
+    kind = kept.__class__
+    return kind([hold(a) for a in kept]) if kind is tuple or kind is list else kept
+
+
+# What nobody can write into.
+FIXED = {int, float, complex, bool, str, type(None), slice, type(Ellipsis), Node}
+
+
+def settled(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as a tape may keep them: arrays and lists among them that somebody could write to are copied."""
+    for a in params.values():
+        kind = a.__class__
+        if kind not in FIXED and not (kind is tuple and FIXED.issuperset(map(type, a))):
+            return {name: hold(a) for name, a in params.items()}
+    return params
 
 
 def fresh(value: Any) -> Tensor:
@@ -113,6 +128,8 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
         out.tangents = None
         stack = stack_now()
         if stack:
+            if _params and not FIXED.issuperset(map(type, _params.values())):
+                _params = settled(_params)
             like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
             if keeps_operand:
                 kept: Any = n
@@ -153,6 +170,8 @@ def call_with_number(row: Row, k: int, alike: bool) -> Any:
         out.tangents = None
         stack = stack_now()
         if stack:
+            if params and not FIXED.issuperset(map(type, params.values())):
+                params = settled(params)
             like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
             kept = n if keeps_operand else number if keeps_number else out if keeps_result else None
             if kept is None and pick is not None:
@@ -212,6 +231,8 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
         out.id = new_id()
         out.tangents = None
         stack = stack_now()
+        if _params and stack:
+            _params = settled(_params)
         for r in stack:
             known = r.entries
             if known is None:
@@ -286,6 +307,7 @@ def call_of_list(row: Row) -> Any:
             return fresh(value)
         out = Node(value)
         stack = stack_now()
+        params = settled(params) if stack else params
         for r in stack:
             if r.entries is None:
                 r.see(row, row.entry(operands, out, params), row.nodes(operands), operands, (out,), params, stack)

@@ -489,7 +489,7 @@ def operand(value: Any) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("a masked array would lose its mask: pass its data, and its mask to np.where")
     if isinstance(value, np.ndarray):
-        return joined(value.tolist()) if has_tensor(value) else value
+        return joined(value.tolist()) if has_tensor(value) else np.asarray(value)  # no memory map, no matrix
     if isinstance(value, SCALARS):
         return value
     if isinstance(value, (list, tuple)):
