@@ -89,6 +89,13 @@ def map_structure(function: Callable[[Any], Any], structure: Any) -> Any:
     return rebuild(iter([function(leaf) for leaf in leaves]))
 
 
+def changed(function: Callable[[Any], Any], structure: Any) -> Any:
+    """``map_structure``, which leaves a structure alone of which no leaf changes."""
+    leaves, rebuild = flatten(structure)
+    found = [function(leaf) for leaf in leaves]
+    return structure if all([a is b for a, b in zip(leaves, found, strict=True)]) else rebuild(iter(found))
+
+
 def match_structure(like: Any, given: Any, count: int) -> list[Any]:
     """The leaves of ``given``, one for each of the ``count`` leaves of ``like``.
 

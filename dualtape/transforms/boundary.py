@@ -15,7 +15,8 @@ from dualtape.core import recorders
 from dualtape.core.edges import OF_OPERAND, OF_RESULTS, Partial, Ruled
 from dualtape.core.families import elementwise_row
 from dualtape.core.table import OPERANDS, reads
-from dualtape.core.tensor import Operand, Tensor, operand, read_only
+from dualtape.core.tensor import Operand, Tensor, read_only
+from dualtape.transforms.handles import lent, taken
 
 # What rules read that is no keyword of the kernel.
 RESERVED = (*OPERANDS, "out", *OF_OPERAND, *OF_RESULTS)
@@ -159,12 +160,24 @@ class Kernel:
 
 
 # ------------------------------------------------------------------ the rules
+def called(name: str, rule: Any, *given: Any, **params: Any) -> Any:
+    """What a rule returns; if it writes into what it is given and cannot, an error that says so."""
+    try:
+        return rule(*map(lent, given), **params)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise ValueError(
+            f"{name} writes into what it is given, which others still use: let it copy first ({error})"
+        ) from error
+
+
 def array_of(found: Any, rule: str) -> Any:
     """What a rule returned, as an array or a Tensor."""
     if found is None:
         raise TypeError(f"{rule} returned None: where there is no derivative, return zeros of the right shape")
     try:
-        c = operand(found)
+        c = taken(found)
         c = c if isinstance(c, (Tensor, np.ndarray, np.generic)) else np.asarray(c)[()]
     except (TypeError, ValueError):
         raise TypeError(f"{rule} returned a {type(found).__name__}, an array was expected") from None
@@ -205,12 +218,12 @@ def checked(form: Parameters, k: int, outputs: int, jvp: Any, vjp: Any) -> Ruled
     of_operand = f"of {form.labels[k]}"
 
     def back(g: Any, shape: tuple[int, ...], *read: Any) -> Any:
-        given = tuple([read_only(c) for c in g]) if outputs > 1 else read_only(g)  # others may hold it
-        return cotangent(vjp(given, *read), shape, f"{form.name}: the vjp {of_operand}")
+        name = f"{form.name}: the vjp {of_operand}"
+        return cotangent(called(name, vjp, g, *read), shape, name)
 
     def forward(t: Any, results: Any, *read: Any) -> Any:
         name = f"{form.name}: the jvp {of_operand}"
-        found = jvp(read_only(t), *read)
+        found = called(name, jvp, t, *read)
         if outputs == 1:
             found = (array_of(found, name),)
         elif not isinstance(found, (tuple, list)) or len(found) != outputs:
@@ -240,7 +253,7 @@ def checked_transpose(form: Parameters, transpose: Any) -> Any:
 
     def checked(g: Any, shape: tuple[int, ...], **params: Any) -> Any:
         passed = params if takes_all else {n: value for n, value in params.items() if n in named}
-        return cotangent(transpose(g, shape, **passed), shape, name)
+        return cotangent(called(name, transpose, g, shape, **passed), shape, name)
 
     return checked
 
@@ -265,7 +278,7 @@ def checked_partial(partial: Any, name: str) -> Any:
     """A partial whose shape is that of what it reads, or broadcasts to it."""
 
     def checked(*read: Any) -> Any:
-        d = array_of(partial(*read), name)
+        d = array_of(called(name, partial, *read), name)
         shape = np.broadcast_shapes(*[np.shape(v) for v in read])
         if d.shape != shape and np.broadcast_shapes(d.shape, shape) != shape:
             raise ValueError(f"{name} returned shape {d.shape}, but what it reads has shape {shape}")
