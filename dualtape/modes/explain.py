@@ -7,6 +7,7 @@ from typing import Any
 from dualtape.core.sweep import dependants
 from dualtape.core.tensor import Operand, Tensor
 from dualtape.modes.indexed_slices import IndexedSlices, followed
+from dualtape.modes.structure import is_object_array, items_of
 
 
 def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, source: Any) -> str:
@@ -17,14 +18,15 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
         return f"the source is a {type(source).__name__}, which has no identity: make it a Tensor with constant()"
     if source.dtype.kind not in "fc":
         return f"the source has dtype {source.dtype}: only floating and complex dtypes have derivatives"
-    t = followed(target)
-    if t.__class__ is not Tensor:
+    items = items_of(target)[0] if is_object_array(target) else [target]
+    goals = [t for t in map(followed, items) if t.__class__ is Tensor]
+    if not goals:
         return f"the target is a {type(target).__name__}, not a Tensor: it was not computed by recorded operations"
-    want, goal = source._node.id, t._node.id
+    want = source._node.id
     if want not in entries:
         return "the source was not watched when the target was computed: call tape.watch(source) first"
     reached = dependants(entries, {want})
-    if goal in reached:
+    if not reached.isdisjoint([t._node.id for t in goals]):
         return "the target is connected with the source"
     cut = said(cuts, reached)
     if cut:
@@ -33,8 +35,8 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
             + cut
             + " (or the target was computed outside the tape, or while it was paused)"
         )
-    if t.dtype.kind not in "fc":
-        return f"the target has dtype {t.dtype}: only floating and complex results have derivatives"
+    if goals[0].dtype.kind not in "fc":
+        return f"the target has dtype {goals[0].dtype}: only floating and complex results have derivatives"
     return "the target does not depend on the source by any recorded operation (computed outside the tape, or paused?)"
 
 

@@ -261,6 +261,10 @@ class Variable(Operand):
         change(new, index, values)
         return self.assign(new)
 
+    def __reduce__(self) -> Any:
+        # Also a copy is a Variable of its own: with this one's identity it would get this one's derivatives.
+        return type(self), (np.array(self._node.value), self.trainable, self.name, None, self._shape)
+
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Variable(")
         return f"Variable({text}, name={self.name!r}, dtype={self._node.value.dtype})"

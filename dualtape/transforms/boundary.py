@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -130,14 +131,14 @@ class Kernel:
                 f"{self.name}: the kernel writes into an operand, which others still use: let it copy first ({error})"
             ) from error
         if self.outputs == 1:
-            return self.result(found, values)
+            return self.result(found, values, getrefcount(found) <= ALONE)
         if not isinstance(found, (tuple, list)) or len(found) != self.outputs:
             count = f"{len(found)} results" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
             raise ValueError(f"{self.name}: the kernel returned {count}, but is registered with outputs={self.outputs}")
-        return tuple([self.result(v, values) for v in found])
+        return tuple([self.result(v, values, False) for v in found])
 
-    def result(self, v: Any, values: list[Any]) -> Any:
-        """One result, as an array or scalar of NumPy's with memory of its own."""
+    def result(self, v: Any, values: list[Any], alone: bool) -> Any:
+        """One result, as an array or scalar of NumPy's with memory of its own; ``alone``: nobody else holds it."""
         if isinstance(v, Operand):
             v = plain(v, f"{self.name}: the result of the kernel")
         if isinstance(v, (bool, int)):
@@ -149,14 +150,21 @@ class Kernel:
             several = f"; for several results say outputs={len(v)}" if isinstance(v, (tuple, list)) else ""
             raise TypeError(f"{self.name}: the kernel returned {got}, an array of numbers was expected{several}")
         if isinstance(v, np.ndarray):
-            if any([isinstance(x, np.ndarray) and np.may_share_memory(v, x) for x in values]):
-                v = v.copy()
-            v = np.asarray(v) if v.ndim else v[()]
+            v = np.asarray(v if alone and v.base is None else v.copy()) if v.ndim else v[()]
         if self.elementwise and v.shape != (shape := np.broadcast_shapes(*[np.shape(x) for x in values])):
             raise ValueError(
                 f"{self.name}: the kernel returned shape {v.shape}, but with partials it is elementwise: {shape}"
             )
         return v
+
+
+def references() -> int:
+    """The references to what a function has just returned, as they are seen from where it was called."""
+    found = np.empty(0)
+    return getrefcount(found)
+
+
+ALONE = references()
 
 
 # ------------------------------------------------------------------ the rules

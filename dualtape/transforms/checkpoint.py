@@ -124,7 +124,7 @@ SAMPLE = 1024
 
 
 def sample(node: Node) -> Any:
-    """The shape of a result, some of its elements, their sum and that of their sizes; of a batch, if it has an array."""
+    """Whether a result is a batch, its shape, some of its elements, their sum and that of their sizes."""
     batch = isinstance(node.value, Standin)
     value = node.value.memory() if batch else node.value
     if not isinstance(value, (np.ndarray, np.generic)):
