@@ -160,14 +160,16 @@ def a_thread(f: Callable[[Any], Any]) -> None:
 
     def work() -> None:
         gradient(f)
-        left.append(recorders.live())
+        left.append(recorders.STACK.get())
 
     thread = threading.Thread(target=work)
     with dt.GradientTape() as tape:
         tape.watch(X)
         thread.start()
         thread.join()
-    assert left == [()]
+    assert left[0] is recorders.OTHERS  # its own context is as it was
+    assert not recorders.OTHERS
+    assert not recorders.everybody()
 
 
 WAYS = [

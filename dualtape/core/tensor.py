@@ -393,7 +393,9 @@ class Tensor(Operand):
         return wrap(self._node)
 
     def __reduce__(self) -> Any:
-        return tensor, (np.array(self._leave("pickling"))[()],)
+        # (Often in a thread of a pool that feeds its processes.)
+        what = "pickling (nothing follows it to another process: use threads, or differentiate over there)"
+        return tensor, (np.array(self._leave(what))[()],)
 
 
 def called_from() -> str:

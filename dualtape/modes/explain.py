@@ -9,6 +9,9 @@ from dualtape.core.tensor import Operand, Tensor
 from dualtape.modes.indexed_slices import IndexedSlices, followed
 from dualtape.modes.structure import is_object_array, items_of
 
+# What was done with a Variable that no recorder of another thread follows.
+UNREAD = "a read in a thread that did not enter the tape"
+
 
 def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, source: Any) -> str:
     """A sentence on the connection of ``target`` with ``source``; see ``GradientTape.why``."""
@@ -23,7 +26,7 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
     if not goals:
         return f"the target is a {type(target).__name__}, not a Tensor: it was not computed by recorded operations"
     want = source._node.id
-    if want not in entries:
+    if want not in entries and not any([name == UNREAD and want in ins for name, ins, _, _ in cuts]):
         return "the source was not watched when the target was computed: call tape.watch(source) first"
     reached = dependants(entries, {want})
     if not reached.isdisjoint([t._node.id for t in goals]):

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dualtape.core.absent import NOTHING, still
-from dualtape.core.recorders import STACK
+from dualtape.core.elsewhere import unread
+from dualtape.core.recorders import OTHERS, STACK, entered
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row
 from dualtape.core.tensor import Node, Operand, Tensor, read_only, tensor, wrap
@@ -118,7 +119,7 @@ class Variable(Operand):
         stack = STACK.get()
         if not stack:
             return tensor(self._node.value)
-        reads = stack[-1].reads
+        reads = None if stack is OTHERS else stack[-1].reads
         if reads is None:
             return self.value()
         node = self._node
@@ -134,7 +135,10 @@ class Variable(Operand):
         node = self._node
         found = tensor(node.value)
         stack = STACK.get()
-        for r in stack:
+        own = entered(stack)
+        if own is not stack:
+            unread(stack, own, node, found._node)
+        for r in own:
             r.access(self)
             known = r.entries
             entry = READ, node.id, None, None
@@ -148,7 +152,7 @@ class Variable(Operand):
 
     def _access(self) -> None:
         """Tell the active recorders that the Variable is used: tapes watch it."""
-        for r in STACK.get():
+        for r in entered(STACK.get()):
             r.access(self)
 
     def _opened(self) -> Tensor:

@@ -345,6 +345,7 @@ class Body(Recorder):
 
     def run(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``f`` under this recorder alone."""
+        recorders.join(self)
         with recorders.under((self,)):
             try:
                 return f(*args, **kwargs)
