@@ -728,3 +728,18 @@ def test_a_checkpointed_function_may_give_nan() -> None:
     f = dt.checkpoint(lambda x: np.sum(np.log(x) * 2.0 + np.array([np.nan, np.inf, 0.0, 1.0])))
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(np.asarray(dt.grad(f)(X)), 2.0 / X)
+
+
+def test_keywords_of_an_operation_of_ones_own_are_kept_as_they_were() -> None:
+    forms: dict[str, dict[str, Any]] = {
+        "transpose": {"transpose": lambda g, shape, k: g * k},
+        "both": {"jvp": lambda t, k: t * k, "vjp": lambda g, k: g * k},
+    }
+    for name, rules in forms.items():
+        f = dt.extend.operation(lambda x, k: x * k, name=f"times k, {name}", **rules)
+        k, x = np.array([1.0, 2.0, 3.0, 4.0]), dt.constant(X)
+        with dt.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x, k=k)
+        k[:] = 0.0
+        np.testing.assert_array_equal(tape.gradient(y, x), [1.0, 2.0, 3.0, 4.0])

@@ -17,7 +17,7 @@ from dualtape.core.cotangents import fit
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import OUT, PARAMS, PICK, Row, arrays_alone
-from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
+from dualtape.core.tensor import Node, Tensor, hold, new, new_id, operand, tensor, wrap
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -32,11 +32,10 @@ def record(
     ``told`` are the parameters with nodes in the place of values, if there are any.
     """
     out = outs[0] if row.outputs == 1 else tuple(outs)
-    kept = params = settled(params)
+    kept = params
     together = 0
     stack = stack_now()
     if told is not None:
-        told = settled(told)
         if any([a.__class__ is Node and isinstance(a.value, Standin) for a in operands]):
             unfollowed(told)
             told = None
@@ -65,27 +64,6 @@ def record(
             known[together] = entry
             for k, node in enumerate(outs):
                 known[node.id] = PICK, together, None, (k, len(outs))
-
-
-def hold(kept: Any) -> Any:
-    """An entry as a tape may keep it: constants that somebody could still write to are copied."""
-    if isinstance(kept, ndarray):
-        return frozen(kept)
-    kind = kept.__class__
-    return kind([hold(a) for a in kept]) if kind is tuple or kind is list else kept
-
-
-# What nobody can write into.
-FIXED = {int, float, complex, bool, str, type(None), slice, type(Ellipsis), Node}
-
-
-def settled(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as a tape may keep them: arrays and lists among them that somebody could write to are copied."""
-    for a in params.values():
-        kind = a.__class__
-        if kind not in FIXED and not (kind is tuple and FIXED.issuperset(map(type, a))):
-            return {name: hold(a) for name, a in params.items()}
-    return params
 
 
 def fresh(value: Any) -> Tensor:
@@ -128,8 +106,6 @@ def call_of_one(row: Row, *, alike: bool = False, internal: bool = False) -> Any
         out.tangents = None
         stack = stack_now()
         if stack:
-            if _params and not FIXED.issuperset(map(type, _params.values())):
-                _params = settled(_params)
             like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
             if keeps_operand:
                 kept: Any = n
@@ -170,8 +146,6 @@ def call_with_number(row: Row, k: int, alike: bool) -> Any:
         out.tangents = None
         stack = stack_now()
         if stack:
-            if params and not FIXED.issuperset(map(type, params.values())):
-                params = settled(params)
             like = None if alike else (v.shape, v.dtype) if exact else fit(v, value)
             kept = n if keeps_operand else number if keeps_number else out if keeps_result else None
             if kept is None and pick is not None:
@@ -231,8 +205,6 @@ def call_of_two(row: Row, *, alike: bool = False) -> Any:
         out.id = new_id()
         out.tangents = None
         stack = stack_now()
-        if _params and stack:
-            _params = settled(_params)
         for r in stack:
             known = r.entries
             if known is None:
@@ -307,7 +279,6 @@ def call_of_list(row: Row) -> Any:
             return fresh(value)
         out = Node(value)
         stack = stack_now()
-        params = settled(params) if stack else params
         for r in stack:
             if r.entries is None:
                 r.see(row, row.entry(operands, out, params), row.nodes(operands), operands, (out,), params, stack)

@@ -466,6 +466,14 @@ def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return value if base is None else copied_once(value)
 
 
+def hold(kept: Any) -> Any:
+    """What a tape keeps, as it may keep it: arrays and lists that somebody could still write to are copied."""
+    if isinstance(kept, np.ndarray):
+        return frozen(kept)
+    kind = kept.__class__
+    return kind([hold(a) for a in kept]) if kind is tuple or kind is list else kept
+
+
 def has_tensor(value: Any) -> bool:
     """Whether nested sequences or an object array hold a Tensor or Variable."""
     if isinstance(value, np.ndarray):

@@ -16,7 +16,7 @@ from dualtape.core import recorders
 from dualtape.core.edges import OF_OPERAND, OF_RESULTS, Partial, Ruled
 from dualtape.core.families import elementwise_row
 from dualtape.core.table import OPERANDS, reads
-from dualtape.core.tensor import Operand, Tensor, read_only
+from dualtape.core.tensor import Operand, Tensor, hold, read_only
 from dualtape.transforms.handles import lent, taken
 
 # What rules read that is no keyword of the kernel.
@@ -79,7 +79,8 @@ class Parameters:
             params = {n: given[n] for n in self.keywords} | (given[self.rest] if self.rest else {})
         for n, value in params.items():
             if isinstance(value, Operand):
-                params[n] = plain(value, f"{self.name}: the keyword {n!r}")
+                value = plain(value, f"{self.name}: the keyword {n!r}")
+            params[n] = hold(value)
         return operands, params
 
     def ensure_known(self, rule: Any, what: str) -> None:
