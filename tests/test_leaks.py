@@ -160,14 +160,16 @@ def a_thread(f: Callable[[Any], Any]) -> None:
 
     def work() -> None:
         gradient(f)
-        left.append(recorders.live())
+        left.append(recorders.STACK.get())
 
     thread = threading.Thread(target=work)
     with dt.GradientTape() as tape:
         tape.watch(X)
         thread.start()
         thread.join()
-    assert left == [()]
+    assert left[0] is recorders.OTHERS  # its own context is as it was
+    assert not recorders.OTHERS
+    assert not recorders.everybody()
 
 
 WAYS = [
@@ -200,7 +202,8 @@ def test_nothing_is_left_behind(way: Callable[[Any], None], name: str) -> None:
             blocks += sys.getallocatedblocks()
             if blocks < TIMES // 10:
                 break
-    assert recorders.STACK.get() == ()
+    assert recorders.STACK.get() is recorders.OTHERS
+    assert not recorders.OTHERS
     assert not X._node.tangents
     assert blocks < TIMES // 10  # not one object each time (an array is an object as well)
 

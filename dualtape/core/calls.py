@@ -17,7 +17,7 @@ from dualtape.core.cotangents import fit
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
 from dualtape.core.table import OUT, PARAMS, PICK, Row, arrays_alone, masks
-from dualtape.core.tensor import Node, Tensor, frozen, new, new_id, operand, tensor, wrap
+from dualtape.core.tensor import Node, Tensor, hold, new, new_id, operand, tensor, wrap
 
 stack_now = STACK.get
 ndarray = np.ndarray
@@ -64,13 +64,6 @@ def record(
             known[together] = entry
             for k, node in enumerate(outs):
                 known[node.id] = PICK, together, None, (k, len(outs))
-
-
-def hold(kept: Any) -> Any:
-    """An entry as a tape may keep it: constants that somebody could still write to are copied."""
-    if kept.__class__ is ndarray:
-        return frozen(kept)
-    return tuple([hold(a) for a in kept]) if kept.__class__ is tuple else kept
 
 
 def with_constant(e: Any, other: Any) -> Any:

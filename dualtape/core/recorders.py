@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,7 +26,11 @@ class Recorder:
     tracks, so recording asks it one question. ``None`` marks a recorder that works through ``see``.
     """
 
-    __slots__ = ("entries", "live", "reads", "sealed")
+    __slots__ = ("below", "entries", "live", "reads", "sealed")
+
+    # Set by ``enter``: the recorders of other contexts below it on the stack, if those of this context begin with it;
+    # None where it was entered while others were hidden.
+    below: Stack | None
 
     # Whether it follows what carries no derivative as well, comparisons and indices, as a reader does that wants to
     # carry out the program again. Rules then find their masks by operations that it is told of (``absent.still``).
@@ -40,6 +45,7 @@ class Recorder:
         self.reads: dict[int, Any] | None = {}
         # Whether its sources are handles of its own, that nobody else has and nobody may write into.
         self.sealed = sealed
+        self.below = None
 
     def tracks(self, node: Any) -> bool:
         """Whether this recorder follows the derivative of ``node``."""
@@ -54,6 +60,9 @@ class Recorder:
 
     def access(self, variable: Any) -> None:
         """A Variable was read (a tape may want to watch it)."""
+
+    def unread(self, variable: Any, out: Any) -> None:
+        """A Variable was read where this one was not entered (a tape remembers it for ``why``)."""
 
     def cut(self, row: Any, operands: Sequence[Any], outs: Sequence[Any]) -> None:
         """An operation without derivative took place (a tape remembers it for ``why``)."""
@@ -87,27 +96,61 @@ class Recorder:
         self.see(row, row.entry((x, y), out, params), row.nodes((x, y)), (x, y), (out,), params, stack)
 
 
-Stack = tuple[Recorder, ...]
+Stack = Sequence[Recorder]
 
-STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=())
+# What a context has that entered no block, such as that of a thread in a pool: nothing, or while there are live
+# recorders in other contexts, for each of them the one that stands for all (``core/elsewhere.py``). So what they follow
+# is recorded in all contexts. Those with blocks of their own never ask: their stack begins with whoever was live as
+# they were entered. (A list of which nothing but the end is taken away: threads need no lock to go through it.)
+OTHERS: list[Recorder] = []
+STACK: ContextVar[Stack] = ContextVar("dualtape_recorders", default=OTHERS)
+
+# All live recorders in the order in which they were entered, and those that are paused just now.
+_all: list[Recorder] = []
+_hidden: list[Recorder] = []
+_standing: Recorder
+
+
+def stand(recorder: Recorder) -> None:
+    """Let ``recorder`` stand for all live ones where there are no others."""
+    global _standing
+    _standing = recorder
+
+
+def everybody() -> Stack:
+    """The live recorders of all contexts."""
+    found = tuple(_all)
+    return tuple([r for r in found if r not in _hidden]) if _hidden else found
+
+
+def join(recorder: Recorder) -> None:
+    """Let other contexts see ``recorder``, until it is left."""
+    _all.append(recorder)
+    OTHERS.append(_standing)
 
 # Whether what runs is part of a computation that recorders or a batch are open around, though none may be on the stack.
 INSIDE: ContextVar[bool] = ContextVar("dualtape_inside", default=False)
 
 
 def outermost() -> bool:
-    """Whether what runs is part of no other computation: no recorder is open, paused or not, and no batch."""
-    return not (STACK.get() and live()) and not INSIDE.get()
+    """Whether what runs is part of no other computation: no recorder is open here, paused or not, and no batch."""
+    return not (INSIDE.get() or (STACK.get() and entered(live())))
 
 
 def enter(recorder: Recorder) -> None:
     """Make ``recorder`` the innermost one; forget the dead ones on the way."""
     stack = STACK.get()
-    for r in stack:
-        if not r.live:
-            stack = live()
-            break
+    if stack is OTHERS:
+        recorder.below = stack = everybody() if _all else ()
+    else:
+        for r in stack:
+            if not r.live:
+                stack = live()
+                break
+        recorder.below = stack[-1].below if stack else None
     STACK.set((*stack, recorder) if stack else (recorder,))
+    _all.append(recorder)
+    OTHERS.append(_standing)
 
 
 def leave(recorder: Recorder) -> None:
@@ -123,22 +166,50 @@ def leave(recorder: Recorder) -> None:
     recorder.reads = None
     if GROWN[0]:
         trim()
+    if recorder in _all:
+        _all.remove(recorder)
+        OTHERS.pop()
     stack = STACK.get()
     if stack and stack[-1] is recorder:
-        STACK.set(stack[:-1])
+        stack, below = stack[:-1], recorder.below
+    elif stack is OTHERS:
+        return
     else:
-        STACK.set(tuple([r for r in stack if r.live]))
+        below = recorder.below if recorder in stack else None
+        stack = tuple([r for r in stack if r.live])
+    # With the last block of its own, a context that hid nobody is again as it was.
+    back = below is not None and len(stack) <= len(below) and (not stack or all([r in below for r in stack]))
+    STACK.set(OTHERS if back else stack)
 
 
 def live() -> Stack:
     """The recorders that are told of an operation now, outermost first."""
     stack = STACK.get()
+    if stack is OTHERS:
+        return everybody() if _all else ()
     for r in stack:
         if not r.live:
             stack = tuple(r for r in stack if r.live)
             STACK.set(stack)
             break
     return stack
+
+
+def entered(stack: Stack) -> Stack:
+    """The recorders of a stack that this context entered, or that it was started under."""
+    if stack is OTHERS or not stack:
+        return ()
+    below = stack[-1].below
+    return tuple([r for r in stack if r not in below]) if below else stack
+
+
+def forked() -> None:
+    """In a new process, which is in no block: what it has of followed values can still not leave it unnoticed."""
+    STACK.set(OTHERS)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forked)
 
 
 def is_tracked(node: Any) -> bool:
@@ -176,33 +247,43 @@ def under(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def without(recorder: Recorder) -> Iterator[None]:
-    """Run a block with one recorder paused; it is put back where it stood, unless it was closed meanwhile."""
-    before, inside = STACK.get(), INSIDE.get()
-    STACK.set(tuple(r for r in before if r is not recorder))
-    INSIDE.set(inside or bool(before))
-    hidden = [r for r in before if r.stands_for(recorder)]
-    for r in hidden:
-        r.pause(recorder, True)
+def hidden(recorders: Stack, stack: Stack, before: Stack) -> Iterator[None]:
+    """Run a block under ``stack`` with ``recorders`` hidden from other contexts; afterwards ``before`` is put back,
+    with what was entered in the block and not left, and without what was closed meanwhile."""
+    own, inside = entered(before), INSIDE.get()  # who entered no block hides nobody from others
+    gone = [r for r in recorders if r in own and r in _all]
+    _hidden.extend(gone)
+    STACK.set(stack)
+    INSIDE.set(inside or bool(own))
     try:
         yield
     finally:
         INSIDE.set(inside)
-        for r in hidden:
+        for r in gone:
+            _hidden.remove(r)
+        known = (*before, *stack)
+        more = [r for r in STACK.get() if r not in known]
+        STACK.set(before if before is OTHERS and not more else tuple([r for r in (*before, *more) if r.live]))
+
+
+@contextmanager
+def without(recorder: Recorder) -> Iterator[None]:
+    """Run a block with one recorder paused; it is put back where it stood, unless it was closed meanwhile."""
+    before = STACK.get()
+    stands = [r for r in before if r.stands_for(recorder)]
+    for r in stands:
+        r.pause(recorder, True)
+    try:
+        with hidden((recorder,), tuple([r for r in live() if r is not recorder]), before):
+            yield
+    finally:
+        for r in stands:
             r.pause(recorder, False)
-        entered = tuple(r for r in STACK.get() if r not in before)
-        STACK.set((*(r for r in before if r.live), *entered))
 
 
 @contextmanager
 def paused() -> Iterator[None]:
     """Run a block with nobody recording who is there for derivatives; one that is entered in it and not left stays."""
-    before, inside = STACK.get(), INSIDE.get()
-    STACK.set(tuple([r for r in before if r.facts]))
-    INSIDE.set(inside or bool(before))
-    try:
+    now = live()
+    with hidden([r for r in now if not r.facts], tuple([r for r in now if r.facts]), STACK.get()):
         yield
-    finally:
-        INSIDE.set(inside)
-        entered = [r for r in STACK.get() if r not in before]
-        STACK.set(tuple([r for r in (*before, *entered) if r.live]))

@@ -12,7 +12,7 @@ from dualtape.core.edges import apart
 from dualtape.core.reached import SMALL, Reach, gaps, marks_along, outline, pushed, shape_of
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import OPEN, finite
-from dualtape.core.tensor import Node, Tensor, among, tensor
+from dualtape.core.tensor import Node, Tensor, among, new, tensor
 from dualtape.memory.reserve import GROWN, trim
 
 Entries = dict[int, Any]
@@ -200,13 +200,15 @@ def any_singular(entries: Entries) -> bool:
 
 
 def finished(c: Any, source: Any, zero: bool = True) -> Any:
-    """A cotangent as the caller gets it: a Tensor like its source, or None."""
+    """A cotangent as the caller gets it: a Tensor like its source, a handle that nobody else has; or None."""
     if c is None:
         if not zero:
             return None
         return tensor(np.zeros(source.shape, source.dtype)[()])
     if c.__class__ is Tensor:
-        return c
+        handle: Tensor = new(Tensor)
+        handle._node = c._node
+        return handle
     if c.__class__ is np.ndarray:
         if c.base is not None and 0 in c.strides:
             c = np.ascontiguousarray(c) if c.ndim else c[()]

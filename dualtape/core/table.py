@@ -16,7 +16,7 @@ import numpy as np
 
 from dualtape.core.cotangents import cast_back, fit, stretched
 from dualtape.core.lookup import ROWS, register
-from dualtape.core.tensor import Node, among, opened
+from dualtape.core.tensor import Node, among, hold, opened
 from dualtape.facts.patterns import dense
 
 if TYPE_CHECKING:
@@ -88,8 +88,10 @@ class Edge:
         if pick.__class__ is int:
             return nodes[pick]
         if pick.__class__ is tuple:
-            return tuple([nodes[k] if k.__class__ is int else params if k is PARAMS else params[k] for k in pick])
-        return None if pick is None else params if pick is PARAMS else params[pick]
+            return tuple(
+                [nodes[k] if k.__class__ is int else params if k is PARAMS else settled(params[k]) for k in pick]
+            )
+        return None if pick is None else params if pick is PARAMS else settled(params[pick])
 
     def entry(self, x: Node, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """What a tape keeps if it follows operand ``x``; ``nodes`` are the operands and the result."""
@@ -146,6 +148,14 @@ class Edge:
         if pick is PARAMS:
             return kept  # type: ignore[no-any-return]
         return {n: a for n, a in zip(pick, kept, strict=True) if n.__class__ is str} if pick.__class__ is tuple else {}
+
+
+def settled(param: Any) -> Any:
+    """A parameter as an entry keeps it: the caller may write into an array before the sweep."""
+    return param if param.__class__ in SETTLED else hold(param)
+
+
+SETTLED = {int, float, complex, bool, str, type(None)}
 
 
 def flat(kept: Any) -> Iterator[Any]:

@@ -412,7 +412,9 @@ class Tensor(Operand):
         return wrap(self._node)
 
     def __reduce__(self) -> Any:
-        return tensor, (np.array(self._leave("pickling"))[()],)
+        # (Often in a thread of a pool that feeds its processes.)
+        what = "pickling (nothing follows it to another process: use threads, or differentiate over there)"
+        return tensor, (np.array(self._leave(what))[()],)
 
 
 def unfollowed(function: Callable[..., Any], refusal: Callable[[], str], args: Any, kwargs: Any) -> Any:
@@ -502,6 +504,14 @@ def frozen(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return value if base is None else copied_once(value)
 
 
+def hold(kept: Any) -> Any:
+    """What a tape keeps, as it may keep it: arrays and lists that somebody could still write to are copied."""
+    if isinstance(kept, np.ndarray):
+        return frozen(kept)
+    kind = kept.__class__
+    return kind([hold(a) for a in kept]) if kind is tuple or kind is list else kept
+
+
 def has_tensor(value: Any) -> bool:
     """Whether nested sequences or an object array hold a Tensor or Variable."""
     if isinstance(value, np.ndarray):
@@ -532,7 +542,7 @@ def operand(value: Any) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("a masked array would lose its mask: pass its data, and its mask to np.where")
     if isinstance(value, np.ndarray):
-        return joined(value.tolist()) if has_tensor(value) else value
+        return joined(value.tolist()) if has_tensor(value) else np.asarray(value)  # no memory map, no matrix
     if isinstance(value, SCALARS):
         return value
     if isinstance(value, (list, tuple)):

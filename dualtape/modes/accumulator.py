@@ -10,12 +10,13 @@ import numpy as np
 from dualtape.batching.sweeps import BatchRecorder, directions, each_direction
 from dualtape.core import recorders
 from dualtape.core.standin import Refused, Standin
+from dualtape.core.sweep import finished
 from dualtape.core.tangents import TangentRecorder, start
-from dualtape.core.tensor import Operand, Tensor, new_id, tensor
+from dualtape.core.tensor import Operand, Tensor, new_id, wrap
 from dualtape.memory.reserve import copied
 from dualtape.modes.constant import constant
 from dualtape.modes.indexed_slices import IndexedSlices
-from dualtape.modes.structure import flatten, match_structure
+from dualtape.modes.structure import flatten, is_object_array, items_of, match_structure
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
 
 
@@ -110,6 +111,14 @@ class ForwardAccumulator:
         return rebuild(iter([self._tangent(x, zero) for x in found]))
 
     def _tangent(self, x: Any, zero: bool) -> Any:
+        if is_object_array(x):
+            items, shape = items_of(x)
+            found = [self._tangent(item, False) for item in items]
+            if all([t is None for t in found]):
+                return self._zeros(shape, None) if zero else None
+            front = () if self._level is None else (self._level.size,)
+            found = [self._zeros(shape[x.ndim :], None) if t is None else t for t in found]
+            return finished(np.reshape(np.stack(found, len(front)), (*front, *shape)), x)
         if isinstance(x, IndexedSlices):
             t = self._tangent(x.values, zero)
             if t is None or self._level is None:
@@ -121,11 +130,14 @@ class ForwardAccumulator:
         if t is None and node is not None and isinstance(node.value, Standin) and node.value.is_inside(self._recorder):
             raise Refused("an accumulator around vmap cannot be asked inside for the tangents of single examples")
         if t is None:
-            shape = np.shape(x) if self._level is None else (self._level.size, *np.shape(x))
-            return constant(np.zeros(shape, x.dtype if isinstance(x, Operand) else None)) if zero else None
+            return self._zeros(np.shape(x), x.dtype if isinstance(x, Operand) else None) if zero else None
         if self._level is not None:
             t = each_direction(self._level, t)
-        return t if t.__class__ is Tensor else tensor(t)
+        return finished(t, x)
+
+    def _zeros(self, shape: tuple[int, ...], dtype: Any) -> Tensor:
+        """The tangent of what does not depend on the primals."""
+        return constant(np.zeros(shape if self._level is None else (self._level.size, *shape), dtype))
 
 
 def tangent_like(value: Any, tangent: Any, name: str) -> Any:
@@ -141,4 +153,4 @@ def tangent_like(value: Any, tangent: Any, name: str) -> Any:
         if t.dtype.kind == "c":
             raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
         t = t.astype(value.dtype)
-    return t if recorders.live() and recorders.is_tracked(t._node) else t._node.value
+    return wrap(t._node) if recorders.live() and recorders.is_tracked(t._node) else t._node.value

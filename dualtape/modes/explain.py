@@ -7,6 +7,10 @@ from typing import Any
 from dualtape.core.sweep import dependants
 from dualtape.core.tensor import Operand, Tensor
 from dualtape.modes.indexed_slices import IndexedSlices, followed
+from dualtape.modes.structure import is_object_array, items_of
+
+# What was done with a Variable that no recorder of another thread follows.
+UNREAD = "a read in a thread that did not enter the tape"
 
 
 def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, source: Any) -> str:
@@ -17,20 +21,22 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
         return f"the source is a {type(source).__name__}, which has no identity: make it a Tensor with constant()"
     if source.dtype.kind not in "fc":
         return f"the source has dtype {source.dtype}: only floating and complex dtypes have derivatives"
-    t = followed(target)
-    if t.__class__ is not Tensor:
+    items = items_of(target)[0] if is_object_array(target) else [target]
+    goals = [t for t in map(followed, items) if t.__class__ is Tensor]
+    if not goals:
         return f"the target is a {type(target).__name__}, not a Tensor: it was not computed by recorded operations"
-    want, goal = source._node.id, t._node.id
-    if want != goal and was_written(entries, source, want, goal):
+    want = source._node.id
+    ids = {t._node.id for t in goals}
+    if want not in ids and was_written(entries, source, want, ids):
         return (
             "the source was written in place (x[i] = v, x += v, or through what shares its memory) after the target "
             "was computed from it, and names a new value since, on which the target does not depend: ask for the "
             "gradient by a handle that keeps the old value (y = dualtape.identity(x), with the target computed from y)"
         )
-    if want not in entries:
+    if want not in entries and not any([name == UNREAD and want in ins for name, ins, _, _ in cuts]):
         return "the source was not watched when the target was computed: call tape.watch(source) first"
     reached = dependants(entries, {want})
-    if goal in reached:
+    if not reached.isdisjoint([t._node.id for t in goals]):
         return "the target is connected with the source"
     cut = said(cuts, reached)
     if cut:
@@ -39,10 +45,10 @@ def why(entries: dict[int, Any], cuts: list[Any], spent: bool, target: Any, sour
             + cut
             + " (or the target was computed outside the tape, or while it was paused)"
         )
-    if not reached.isdisjoint(getattr(t, "_former", ())):
+    if not reached.isdisjoint([i for t in goals for i in getattr(t, "_former", ())]):
         return "the target was written in place since it was computed, where the tape did not record: ask before that"
-    if t.dtype.kind not in "fc":
-        return f"the target has dtype {t.dtype}: only floating and complex results have derivatives"
+    if goals[0].dtype.kind not in "fc":
+        return f"the target has dtype {goals[0].dtype}: only floating and complex results have derivatives"
     return "the target does not depend on the source by any recorded operation (computed outside the tape, or paused?)"
 
 
@@ -61,12 +67,12 @@ def described(recording: bool, used: bool, persistent: bool, operations: int, nb
     return f"<GradientTape: {kind}{state}, {operations} operation{'s' * (operations != 1)}, {nbytes} bytes>"
 
 
-def was_written(entries: dict[int, Any], source: Any, want: int, goal: int) -> bool:
+def was_written(entries: dict[int, Any], source: Any, want: int, goals: set[int]) -> bool:
     """Whether the target depends on a value that the handle ``source`` had before it was written, and not on this."""
     former = getattr(source, "_former", ())
-    if not former or goal in dependants(entries, {want}):
+    if not former or not goals.isdisjoint(dependants(entries, {want})):
         return False
-    return any([i in entries and goal in dependants(entries, {i}) for i in former])
+    return any([i in entries and not goals.isdisjoint(dependants(entries, {i})) for i in former])
 
 
 def said(cuts: list[Any], reached: set[int]) -> str:

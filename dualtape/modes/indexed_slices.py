@@ -52,17 +52,17 @@ class IndexedSlices(Operand):
         shape = None if dense_shape is None else tuple(int(n) for n in raw(operand(dense_shape)))
         if shape is not None and shape[1:] != v.shape[1:]:
             raise ValueError(f"IndexedSlices: values of shape {v.shape} are no slices of an array of shape {shape}")
-        self._values, self._indices, self._dense_shape = v, k, shape
+        self._values, self._indices, self._dense_shape = v._node, k._node, shape
 
     @property
     def values(self) -> Tensor:
         """The slices, of shape (n, ...)."""
-        return self._values
+        return wrap(self._values)
 
     @property
     def indices(self) -> Tensor:
         """Where along the first axis they belong, of shape (n,)."""
-        return self._indices
+        return wrap(self._indices)
 
     @property
     def dense_shape(self) -> tuple[int, ...] | None:
@@ -79,12 +79,12 @@ class IndexedSlices(Operand):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the values."""
-        return self._values.dtype
+        return self._values.value.dtype  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
         """The number of axes of the dense array."""
-        return self._values.ndim
+        return self._values.value.ndim  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:
@@ -94,7 +94,7 @@ class IndexedSlices(Operand):
     @property
     def nbytes(self) -> int:
         """The bytes of values and indices: what is there, and not what the dense array would take."""
-        return self._values.nbytes + self._indices.nbytes
+        return self._values.value.nbytes + self._indices.value.nbytes  # type: ignore[no-any-return]
 
     # What an Operand that can be followed has. These are only read.
     @property
@@ -105,25 +105,25 @@ class IndexedSlices(Operand):
         )
 
     def _read(self) -> Tensor:
-        shape, index = self.shape, self._indices._node.value
+        shape, index = self.shape, self._indices.value
         if index.size and not (0 <= index.min() and index.max() < shape[0]):
             raise IndexError(f"IndexedSlices: an index is outside the first axis of the dense shape {shape}")
-        return scattered(self._values, index, shape)  # type: ignore[no-any-return]
+        return scattered(self.values, index, shape)  # type: ignore[no-any-return]
 
     def _value(self) -> Any:
         return self._read()._node.value
 
     def __neg__(self) -> IndexedSlices:  # type: ignore[override]
-        return IndexedSlices(-self._values, self._indices, self._dense_shape)
+        return IndexedSlices(-self.values, self.indices, self._dense_shape)
 
     def __repr__(self) -> str:
-        return f"IndexedSlices(values={self._values!r}, indices={self._indices!r}, dense_shape={self._dense_shape})"
+        return f"IndexedSlices(values={self.values!r}, indices={self.indices!r}, dense_shape={self._dense_shape})"
 
     def __str__(self) -> str:
         return repr(self)
 
     def __reduce__(self) -> Any:
-        return IndexedSlices, (self._values, self._indices, self._dense_shape)
+        return IndexedSlices, (self.values, self.indices, self._dense_shape)
 
 
 def scattered(values: Any, index: Any, shape: tuple[int, ...]) -> Any:

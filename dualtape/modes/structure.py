@@ -6,6 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
+from dualtape.core.tensor import has_tensor
+
 Rebuild = Callable[[Iterator[Any]], Any]
 
 
@@ -16,6 +20,17 @@ def is_leaf(value: Any) -> bool:
         or isinstance(value, (list, tuple, dict))
         or (hasattr(value, "__dataclass_fields__") and not isinstance(value, type))
     )
+
+
+def is_object_array(leaf: Any) -> bool:
+    """Whether a leaf is an array of Tensors, which is what ``np.array([t, u])`` makes of them."""
+    return isinstance(leaf, np.ndarray) and has_tensor(leaf)
+
+
+def items_of(array: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """The items of an object array, and the shape of the array that they make together."""
+    items = list(array.flat)
+    return items, (*array.shape, *np.shape(items[0]))
 
 
 def flatten(structure: Any) -> tuple[list[Any], Rebuild]:
@@ -90,6 +105,13 @@ def ensure_alike(what: str, like: Any, given: Any) -> None:
             ensure_alike(what, a, b)
     elif is_leaf(like) or is_leaf(given) or len(flatten(like)[0]) != len(flatten(given)[0]):
         raise ValueError(f"{what} {DIFFERENT}: {type(like).__name__} and {type(given).__name__}")
+
+
+def changed(function: Callable[[Any], Any], structure: Any) -> Any:
+    """``map_structure``, which leaves a structure alone of which no leaf changes."""
+    leaves, rebuild = flatten(structure)
+    found = [function(leaf) for leaf in leaves]
+    return structure if all([a is b for a, b in zip(leaves, found, strict=True)]) else rebuild(iter(found))
 
 
 def match_structure(like: Any, given: Any, count: int) -> list[Any]:

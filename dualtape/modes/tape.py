@@ -19,7 +19,7 @@ from dualtape.core.sweep import Entries, finished, kept_bytes, sweep
 from dualtape.core.table import Row
 from dualtape.core.tensor import Node, Operand
 from dualtape.modes.constant import constant
-from dualtape.modes.explain import described, spent, why
+from dualtape.modes.explain import UNREAD, described, spent, why
 from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.modes.jacobians import Recorded, batch_jacobian, jacobian, target_of
 from dualtape.modes.seeds import seeds
@@ -31,7 +31,7 @@ from dualtape.modes.variable import Variable
 class TapeRecorder(recorders.Recorder):
     """One activation of a tape: where its operations go, and which Variables and cuts it notes, if any."""
 
-    __slots__ = ("cuts", "variables", "watches")
+    __slots__ = ("cuts", "unread_here", "variables", "watches")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class TapeRecorder(recorders.Recorder):
         self.cuts = cuts
         self.watches = watches
         self.sealed = variables is None
+        self.unread_here: set[int] = set()
 
     def access(self, variable: Variable) -> None:
         if self.live and self.watches and variable.trainable:
@@ -57,6 +58,11 @@ class TapeRecorder(recorders.Recorder):
         self.variables.setdefault(variable._node.id, variable)
         if variable._node.value.dtype.kind in "fc":  # no integer has a derivative, however it was watched
             self.entries.setdefault(variable._node.id, None)
+
+    def unread(self, variable: Node, out: Node) -> None:
+        if self.cuts is not None and variable.id not in self.unread_here:
+            self.unread_here.add(variable.id)  # once will do
+            self.cuts.append((UNREAD, [variable.id], [out.id], caller()))
 
     def cut(self, row: Row, operands: Sequence[Any], outs: Sequence[Node]) -> None:
         known = self.entries

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dualtape.core.absent import NOTHING, still
-from dualtape.core.recorders import STACK
+from dualtape.core.elsewhere import unread
+from dualtape.core.recorders import OTHERS, STACK, entered
 from dualtape.core.standin import Standin
 from dualtape.core.table import Edge, Row
 from dualtape.core.tensor import Node, Operand, Tensor, read_only, tensor, wrap
@@ -119,7 +120,7 @@ class Variable(Operand):
         stack = STACK.get()
         if not stack:
             return tensor(self._node.value)
-        reads = stack[-1].reads
+        reads = None if stack is OTHERS else stack[-1].reads
         if reads is None:
             return self.value()
         node = self._node
@@ -135,7 +136,10 @@ class Variable(Operand):
         node = self._node
         found = tensor(node.value)
         stack = STACK.get()
-        for r in stack:
+        own = entered(stack)
+        if own is not stack:
+            unread(stack, own, node, found._node)
+        for r in own:
             r.access(self)
             known = r.entries
             entry = READ, node.id, None, None
@@ -149,7 +153,7 @@ class Variable(Operand):
 
     def _access(self) -> None:
         """Tell the active recorders that the Variable is used: tapes watch it."""
-        for r in STACK.get():
+        for r in entered(STACK.get()):
             r.access(self)
 
     def _opened(self) -> Tensor:
@@ -267,6 +271,10 @@ class Variable(Operand):
             f"{self.name!r} is a Variable, of which no part can be assigned: use v.assign(value) of the whole, or "
             "v.scatter_update(IndexedSlices(values, indices)) for slices along the first axis"
         )
+
+    def __reduce__(self) -> Any:
+        # Also a copy is a Variable of its own: with this one's identity it would get this one's derivatives.
+        return type(self), (np.array(self._node.value), self.trainable, self.name, None, self._shape)
 
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(self._node.value), separator=", ", prefix="Variable(")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualtape.core.tensor import Operand, operand
+from dualtape.core.tensor import Operand, Tensor, operand, wrap
 from dualtape.modes.constant import constant
 from dualtape.modes.pause import stop_recording
-from dualtape.modes.structure import ensure_alike, map_structure
+from dualtape.modes.structure import changed, ensure_alike, map_structure
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -51,7 +51,7 @@ def cond(
     for label, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         ensure_function("cond", label, branch)
     assert true_fn is not None and false_fn is not None
-    return true_fn() if truth("cond", "pred", pred) else false_fn()
+    return apart(true_fn() if truth("cond", "pred", pred) else false_fn())
 
 
 def case(
@@ -102,7 +102,7 @@ def case(
     taken = taken or default
     if taken is None:
         raise ValueError("case: no predicate is true, and there is no default")
-    return taken()
+    return apart(taken())
 
 
 def switch_case(
@@ -149,7 +149,7 @@ def switch_case(
     if default is None:
         default = branches[max(branches)]
     ensure_function("switch_case", "default", default)
-    return branches.get(int(index.reshape(())), default)()
+    return apart(branches.get(int(index.reshape(())), default)())
 
 
 def while_loop(
@@ -211,8 +211,13 @@ def while_loop(
 
 
 def as_tensors(value: Any) -> Any:
-    """A loop variable with Tensors for its leaves; what is there already keeps its identity."""
-    return map_structure(lambda leaf: leaf._read() if isinstance(leaf, Operand) else constant(leaf), value)
+    """A loop variable with Tensors for its leaves: what is there already keeps its identity, under another handle."""
+    return map_structure(lambda leaf: wrap(leaf._read()._node) if isinstance(leaf, Operand) else constant(leaf), value)
+
+
+def apart(value: Any) -> Any:
+    """What a branch returned, its Tensors under handles that nobody else has: the caller may write into them."""
+    return changed(lambda leaf: wrap(leaf._node) if leaf.__class__ is Tensor else leaf, value)
 
 
 def truth(name: str, what: str, pred: Any) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from dualtape.core import recorders
 from dualtape.core.edges import OF_OPERAND, OF_RESULTS, Partial, Ruled
 from dualtape.core.families import elementwise_row
 from dualtape.core.table import OPERANDS, reads
-from dualtape.core.tensor import Operand, Tensor, operand, read_only
+from dualtape.core.tensor import Operand, Tensor, hold, read_only
+from dualtape.transforms.handles import lent, taken
 
 # What rules read that is no keyword of the kernel.
 RESERVED = (*OPERANDS, "out", *OF_OPERAND, *OF_RESULTS)
@@ -77,7 +79,8 @@ class Parameters:
             params = {n: given[n] for n in self.keywords} | (given[self.rest] if self.rest else {})
         for n, value in params.items():
             if isinstance(value, Operand):
-                params[n] = plain(value, f"{self.name}: the keyword {n!r}")
+                value = plain(value, f"{self.name}: the keyword {n!r}")
+            params[n] = hold(value)
         return operands, params
 
     def ensure_known(self, rule: Any, what: str) -> None:
@@ -129,14 +132,14 @@ class Kernel:
                 f"{self.name}: the kernel writes into an operand, which others still use: let it copy first ({error})"
             ) from error
         if self.outputs == 1:
-            return self.result(found, values)
+            return self.result(found, values, getrefcount(found) <= ALONE)
         if not isinstance(found, (tuple, list)) or len(found) != self.outputs:
             count = f"{len(found)} results" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
             raise ValueError(f"{self.name}: the kernel returned {count}, but is registered with outputs={self.outputs}")
-        return tuple([self.result(v, values) for v in found])
+        return tuple([self.result(v, values, False) for v in found])
 
-    def result(self, v: Any, values: list[Any]) -> Any:
-        """One result, as an array or scalar of NumPy's with memory of its own."""
+    def result(self, v: Any, values: list[Any], alone: bool) -> Any:
+        """One result, as an array or scalar of NumPy's with memory of its own; ``alone``: nobody else holds it."""
         if isinstance(v, Operand):
             v = plain(v, f"{self.name}: the result of the kernel")
         if isinstance(v, (bool, int)):
@@ -148,9 +151,7 @@ class Kernel:
             several = f"; for several results say outputs={len(v)}" if isinstance(v, (tuple, list)) else ""
             raise TypeError(f"{self.name}: the kernel returned {got}, an array of numbers was expected{several}")
         if isinstance(v, np.ndarray):
-            if any([isinstance(x, np.ndarray) and np.may_share_memory(v, x) for x in values]):
-                v = v.copy()
-            v = np.asarray(v) if v.ndim else v[()]
+            v = np.asarray(v if alone and v.base is None else v.copy()) if v.ndim else v[()]
         if self.elementwise and v.shape != (shape := np.broadcast_shapes(*[np.shape(x) for x in values])):
             raise ValueError(
                 f"{self.name}: the kernel returned shape {v.shape}, but with partials it is elementwise: {shape}"
@@ -158,13 +159,34 @@ class Kernel:
         return v
 
 
+def references() -> int:
+    """The references to what a function has just returned, as they are seen from where it was called."""
+    found = np.empty(0)
+    return getrefcount(found)
+
+
+ALONE = references()
+
+
 # ------------------------------------------------------------------ the rules
+def called(name: str, rule: Any, *given: Any, **params: Any) -> Any:
+    """What a rule returns; if it writes into what it is given and cannot, an error that says so."""
+    try:
+        return rule(*map(lent, given), **params)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise ValueError(
+            f"{name} writes into what it is given, which others still use: let it copy first ({error})"
+        ) from error
+
+
 def array_of(found: Any, rule: str) -> Any:
     """What a rule returned, as an array or a Tensor."""
     if found is None:
         raise TypeError(f"{rule} returned None: where there is no derivative, return zeros of the right shape")
     try:
-        c = operand(found)
+        c = taken(found)
         c = c if isinstance(c, (Tensor, np.ndarray, np.generic)) else np.asarray(c)[()]
     except (TypeError, ValueError):
         raise TypeError(f"{rule} returned a {type(found).__name__}, an array was expected") from None
@@ -205,12 +227,12 @@ def checked(form: Parameters, k: int, outputs: int, jvp: Any, vjp: Any) -> Ruled
     of_operand = f"of {form.labels[k]}"
 
     def back(g: Any, shape: tuple[int, ...], *read: Any) -> Any:
-        given = tuple([read_only(c) for c in g]) if outputs > 1 else read_only(g)  # others may hold it
-        return cotangent(vjp(given, *read), shape, f"{form.name}: the vjp {of_operand}")
+        name = f"{form.name}: the vjp {of_operand}"
+        return cotangent(called(name, vjp, g, *read), shape, name)
 
     def forward(t: Any, results: Any, *read: Any) -> Any:
         name = f"{form.name}: the jvp {of_operand}"
-        found = jvp(read_only(t), *read)
+        found = called(name, jvp, t, *read)
         if outputs == 1:
             found = (array_of(found, name),)
         elif not isinstance(found, (tuple, list)) or len(found) != outputs:
@@ -240,7 +262,7 @@ def checked_transpose(form: Parameters, transpose: Any) -> Any:
 
     def checked(g: Any, shape: tuple[int, ...], **params: Any) -> Any:
         passed = params if takes_all else {n: value for n, value in params.items() if n in named}
-        return cotangent(transpose(g, shape, **passed), shape, name)
+        return cotangent(called(name, transpose, g, shape, **passed), shape, name)
 
     return checked
 
@@ -265,7 +287,7 @@ def checked_partial(partial: Any, name: str) -> Any:
     """A partial whose shape is that of what it reads, or broadcasts to it."""
 
     def checked(*read: Any) -> Any:
-        d = array_of(partial(*read), name)
+        d = array_of(called(name, partial, *read), name)
         shape = np.broadcast_shapes(*[np.shape(v) for v in read])
         if d.shape != shape and np.broadcast_shapes(d.shape, shape) != shape:
             raise ValueError(f"{name} returned shape {d.shape}, but what it reads has shape {shape}")

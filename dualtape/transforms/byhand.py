@@ -10,11 +10,12 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.calls import record
-from dualtape.core.tensor import Tensor, operand, tensor, wrap
+from dualtape.core.tensor import Tensor, operand, tensor
 from dualtape.modes.structure import flatten
 from dualtape.transforms.arguments import ensure_callable, result
-from dualtape.transforms.calls import Call, connect, likes
+from dualtape.transforms.calls import Call, connect, likes, nodes_of
 from dualtape.transforms.custom import custom_gradient
+from dualtape.transforms.handles import taken
 
 __all__ = ["grad_pass_through", "prevent_gradient", "record_operation"]
 
@@ -77,24 +78,24 @@ def record_operation(
         known.add(y._node.id)
     places = [k for k, x in enumerate(ins) if x.dtype.kind in "fc"]
     carried = [k for k, y in enumerate(outs) if y.dtype.kind in "fc"]
-    operands = [wrap(ins[k]._node) for k in places]
+    operands = [ins[k]._node for k in places]
     if not (stack and operands and carried):
         return
-    every = likes(outs), likes(ins)
+    every = likes(nodes_of(outs)), likes(nodes_of(ins))
 
     def back(primals: list[Tensor], gs: list[Any], raw: bool) -> Sequence[Any]:
         assert backward_function is not None
         given = backward_function(*among(gs, carried, every[0]))
         found = listed(given, len(ins), f"{name}: the backward function", "gradients")
-        return [found[k] for k in places]
+        return [taken(found[k]) for k in places]
 
     def forward(primals: list[Tensor], ts: list[Any], raw: bool) -> Sequence[Any]:
         assert forward_function is not None
         given = forward_function(*among(ts, places, every[1]))
         found = listed(given, len(outs), f"{name}: the forward function", "tangents")
-        return [found[k] for k in carried]
+        return [taken(found[k]) for k in carried]
 
-    results = [outs[k] for k in carried]
+    results = [outs[k]._node for k in carried]
     row = Call(
         op_type,
         likes(operands),
@@ -102,7 +103,7 @@ def record_operation(
         None if backward_function is None else back,
         None if forward_function is None else forward,
     )
-    record(row, tuple([x._node for x in operands]), tuple([y._node for y in results]), {})
+    record(row, tuple(operands), tuple(results), {})
 
 
 def among(values: Sequence[Any], places: Sequence[int], every: Sequence[Any]) -> list[Any]:
@@ -149,7 +150,7 @@ def prevent_gradient(input: Any, message: str = "", name: Any = None) -> Tensor:
         said = "prevent_gradient: the derivative is explicitly disabled here"
         raise LookupError(f"{said}: {message}" if message else said)
 
-    found: Tensor = connect("prevent_gradient", [x], [x], refuse, refuse)[0]
+    found: Tensor = connect("prevent_gradient", [x._node], [x], refuse, refuse)[0]
     return found
 
 

@@ -26,6 +26,7 @@ from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten
 from dualtape.ops.shaping import identity
 from dualtape.transforms.arguments import recorded
+from dualtape.transforms.handles import taken
 
 
 class Like(NamedTuple):
@@ -93,7 +94,9 @@ class Call(Together):
     def applied(self, rule: Rule, operands: Any, given: Any, likes: list[Any], raw: bool) -> Sequence[Any]:
         """What a rule gives; under no recorder if its values are to be raw."""
         filled = [
-            c if c.__class__ is Tensor else tensor(np.zeros(like.shape, like.dtype)[()] if c is None else c)
+            wrap(c._node)
+            if c.__class__ is Tensor
+            else tensor(np.zeros(like.shape, like.dtype)[()] if c is None else c)
             for c, like in zip(given, likes, strict=True)
         ]
         with recorders.under(()) if raw else nullcontext():
@@ -128,25 +131,30 @@ def fitting(c: Any, like: Any, name: str) -> Any:
 
 def connect(
     name: str,
-    operands: list[Tensor],
+    operands: list[Node],
     outs: list[Tensor],
     back: Rule | None = None,
     forward: Rule | None = None,
     held: Any = None,
 ) -> list[Tensor]:
     """Fresh results, connected with the operands by the rules alone. Rules see only results that carry derivatives."""
-    fresh = [wrap(Node(y._node.value)) for y in outs]
-    carried = [y._node for y in fresh if y.dtype.kind in "fc"]
+    fresh = [Node(y._node.value) for y in outs]
+    carried = [n for n in fresh if n.value.dtype.kind in "fc"]
     if carried and operands:
-        row = Call(name, likes(operands), likes([wrap(n) for n in carried]), back, forward)
-        row.held = tuple([x._node for x in flatten(held)[0] if x.__class__ is Tensor])
-        record(row, tuple([x._node for x in operands]), tuple(carried), {})
-    return fresh
+        row = Call(name, likes(operands), likes(carried), back, forward)
+        row.held = tuple([x for x in flatten(held)[0] if x.__class__ is Node])
+        record(row, tuple(operands), tuple(carried), {})
+    return [wrap(n) for n in fresh]
 
 
-def likes(xs: Sequence[Tensor]) -> list[Like]:
+def likes(nodes: Sequence[Node]) -> list[Like]:
     """Shapes and dtypes."""
-    return [Like(x.shape, x.dtype) for x in xs]
+    return [Like(n.value.shape, n.value.dtype) for n in nodes]
+
+
+def nodes_of(xs: Sequence[Tensor]) -> list[Node]:
+    """What the handles are on now."""
+    return [x._node for x in xs]
 
 
 def all_results(gs: Sequence[Any], outs: Sequence[Like]) -> list[Any]:
@@ -165,7 +173,8 @@ def transposed(linear: Callable[[list[Any]], Sequence[Any]], likes: list[Any], s
     dummies = [tensor(rng.uniform(0.5, 1.0, x.shape).astype(x.dtype)[()]) for x in likes]
 
     def run() -> list[Any]:
-        return [None if y is None else operand(y) for y in linear(dummies)]
+        # (Rules may write into what they are given, but not into what a tape watches.)
+        return [None if y is None else operand(y) for y in linear([identity(x) for x in dummies])]
 
     outs, entries = recorded(run, (), {}, dummies)
     found = swept(entries, outs, seeds, dummies)
@@ -218,32 +227,33 @@ class Given:
         self.places = [k for k, leaf in enumerate(self.leaves) if is_array(leaf)]
         self.variables = {id(leaf) for leaf in self.leaves}
         self.slots: list[int] = []
-        self.operands: list[Tensor] = []
+        self.operands: list[Node] = []
         for k in self.places:
             leaf = self.leaves[k]
             if isinstance(leaf, (int, np.integer)):
                 continue
-            # A handle or an array of our own: the caller may give his a new value before the rules run.
+            # A node of our own: the caller may give his handle a new value, and write into his array, before the rules
+            # run; and the function may write into what it is given.
             x = operand(leaf)
-            self.leaves[k] = x = wrap(x._node) if x.__class__ is Tensor else constant(x)
-            if x.dtype.kind in "fc" and any([r.tracks(x._node) for r in outer]):
+            self.leaves[k] = node = (x if x.__class__ is Tensor else constant(x))._node
+            if node.value.dtype.kind in "fc" and any([r.tracks(node) for r in outer]):
                 self.slots.append(k)
-                self.operands.append(x)
+                self.operands.append(node)
 
     def filled(self, values: Sequence[Any], others: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
-        """The arguments, with ``values`` for the operands."""
-        leaves = [others(leaf) for leaf in self.leaves]
+        """The arguments under handles of their own, with ``values`` for the operands."""
+        leaves = [others(wrap(leaf) if leaf.__class__ is Node else leaf) for leaf in self.leaves]
         for k, value in zip(self.slots, values, strict=True):
             leaves[k] = value
         return self.rebuild(iter(leaves))
 
     def own(self) -> list[Tensor]:
         """The operands under identities of their own; recorders see the step to them."""
-        return [identity(x) for x in self.operands] if recorders.live() else self.apart()
+        return [identity(wrap(n)) for n in self.operands] if recorders.live() else self.apart()
 
     def apart(self) -> list[Tensor]:
         """The operands under identities of their own, which nobody follows."""
-        return [wrap(Node(x._node.value)) for x in self.operands]
+        return [wrap(Node(n.value)) for n in self.operands]
 
     def picked(self, found: Any, name: str) -> list[Any]:
         """The gradients of the operands among those returned for all arguments, flat or in their structure."""
@@ -252,7 +262,7 @@ class Given:
             whole = len(self.args) == 1 != len(entries) and parts_of(self.args[0]) is not None
             entries = paired(self.args, (found,) if whole else entries, name)
         by_place = dict(zip(self.places, entries, strict=True))
-        return [by_place[k] for k in self.slots]
+        return [taken(by_place[k]) for k in self.slots]
 
 
 def no_tangent(leaf: Any) -> Any:
@@ -302,10 +312,10 @@ class Body(Recorder):
 
     __slots__ = ("foreign", "inside", "names", "outer", "refuse", "variables")
 
-    def __init__(self, outer: Stack, inside: Sequence[Tensor], refuse: str = "") -> None:
+    def __init__(self, outer: Stack, inside: Sequence[Node], refuse: str = "") -> None:
         super().__init__(None)
         self.outer, self.refuse = outer, refuse
-        self.inside = {x._node.id for x in inside}
+        self.inside = {n.id for n in inside}
         self.foreign: dict[int, Node] = {}
         self.variables: dict[int, Any] = {}
         self.names: dict[int, str] = {}  # of all Variables, for messages
@@ -338,6 +348,7 @@ class Body(Recorder):
 
     def run(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of ``f`` under this recorder alone."""
+        recorders.join(self)
         with recorders.under((self,)):
             try:
                 return f(*args, **kwargs)

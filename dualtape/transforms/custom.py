@@ -1,17 +1,16 @@
-"""Rules of one's own for a function (custom_gradient, custom_jvp, custom_vjp), checkpoint, stop_gradient."""
+"""Rules of one's own for a function (custom_gradient, custom_jvp, custom_vjp), stop_gradient."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dualtape.core import recorders
 from dualtape.core.families import nondifferentiable
 from dualtape.core.tensor import Tensor, wrap
-from dualtape.modes.structure import map_structure
-from dualtape.transforms.arguments import carrying, ensure_callable, recorded, results
+from dualtape.modes.structure import changed, map_structure
+from dualtape.transforms.arguments import ensure_callable, results
 from dualtape.transforms.calls import (
     Body,
     Bound,
@@ -20,13 +19,13 @@ from dualtape.transforms.calls import (
     connect,
     from_outside,
     likes,
-    loose,
     no_tangent,
+    nodes_of,
     paired,
-    swept,
 )
+from dualtape.transforms.handles import lent, settled, taken
 
-__all__ = ["checkpoint", "custom_gradient", "custom_jvp", "custom_vjp", "recompute_grad", "stop_gradient"]
+__all__ = ["custom_gradient", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 stopped = nondifferentiable(lambda x: x, name="stop_gradient")
 
@@ -100,7 +99,7 @@ class Gradient(Bound):
         recorders.enter(reads)
         # Under the recorders outside: what grad_fn holds on to is then differentiable itself.
         try:
-            returned = self.f(*owner, *given.filled(given.operands), **kwargs)
+            returned = self.f(*owner, *given.filled([wrap(n) for n in given.operands]), **kwargs)
             if not (isinstance(returned, (tuple, list)) and len(returned) == 2 and callable(returned[1])):
                 got = type(returned).__name__
                 raise TypeError(f"custom_gradient: {self.name} returns a pair (y, grad_fn), got {got}")
@@ -120,7 +119,7 @@ class Gradient(Bound):
                 f"custom_gradient: {self.name} reads the Variables {names}, so its gradient function must take them "
                 "as a keyword, variables=, and return (gradients of the arguments, gradients of the variables)"
             )
-        shapes, rule = likes(outs), f"custom_gradient: the gradient function of {self.name}"
+        shapes, rule = likes(nodes_of(outs)), f"custom_gradient: the gradient function of {self.name}"
 
         def back(primals: list[Tensor], gs: list[Any], raw: bool) -> Sequence[Any]:
             every = all_results(gs, shapes)
@@ -130,9 +129,9 @@ class Gradient(Bound):
             more = list(more) if isinstance(more, (tuple, list)) else [more]
             if len(more) != len(used):
                 raise ValueError(f"{rule} returned {len(more)} gradients for {len(used)} Variables")
-            return [*given.picked(found, rule), *more]
+            return [*given.picked(found, rule), *map(taken, more)]
 
-        operands = [*given.operands, *[wrap(node) for _, node in used]]
+        operands = [*given.operands, *[node for _, node in used]]
         return rebuild(iter(connect(self.name, operands, outs, back)))
 
 
@@ -265,24 +264,27 @@ class Ruled(Bound):
 
         if not given.operands:
             outs, rebuild = results(self.f(*all_of([])))
-            return rebuild(iter(outs))
+            return rebuild(iter([wrap(n) for n in nodes_of(outs)]))
         own = given.apart()
-        body = Body(outer, own, refuse=self.name)
+        body = Body(outer, nodes_of(own), refuse=self.name)
         # What fwd keeps is for first derivatives; the nodes in it are followed by nobody.
         kept: tuple[Any, ...] = ()
         if fwd is not None and (jvp is None or any([r.entries is not None for r in outer])):
             value, residuals = pair_of(body.run(fwd, *all_of(own)), f"{self.name}: fwd returns (value, kept)")
-            kept = (residuals,)
+            kept = (changed(settled, residuals),)
         else:
             value = body.run(self.f, *all_of(own))
         outs, rebuild = results(value)
         for y in outs:
             body.takes(y._node)
-        shapes = likes(outs)
+        shapes = likes(nodes_of(outs))
 
         def back(primals: list[Tensor], gs: list[Any], raw: bool) -> Sequence[Any]:
             assert fwd is not None and bwd is not None
-            residuals = kept[0] if raw and kept else pair_of(fwd(*all_of(primals)), f"{self.name}: fwd")[1]
+            if raw and kept:
+                residuals = changed(lent, kept[0])
+            else:
+                residuals = pair_of(fwd(*all_of(primals)), f"{self.name}: fwd")[1]
             found = bwd(*fixed, residuals, rebuild(iter(all_results(gs, shapes))))
             return given.picked(found, f"{self.name}: bwd")
 
@@ -291,7 +293,7 @@ class Ruled(Bound):
             returned = jvp(*fixed, given.filled(primals), given.filled(ts, others=no_tangent))
             rule = f"{self.name}: the rule returns (value, tangent)"
             found = paired(rebuild(iter([0.0] * len(shapes))), pair_of(returned, rule)[1], rule)
-            return [t for t, y in zip(found, shapes, strict=True) if y.dtype.kind in "fc"]
+            return [taken(t) for t, y in zip(found, shapes, strict=True) if y.dtype.kind in "fc"]
 
         rules = (None if bwd is None else back), (None if jvp is None else forward)
         return rebuild(iter(connect(self.name, given.operands, outs, *rules, held=kept)))
@@ -302,87 +304,3 @@ def pair_of(returned: Any, what: str) -> Any:
     if not (isinstance(returned, (tuple, list)) and len(returned) == 2):
         raise TypeError(f"{what}: a pair was expected, got {type(returned).__name__}")
     return returned
-
-
-# ------------------------------------------------------------------ computing again instead of keeping
-def checkpoint(f: Callable[..., Any]) -> Any:
-    """A function that keeps its arguments alone for the reverse sweep, and is computed again there; a decorator.
-
-    Args:
-        f: a function of arrays or nested structures of them that gives the same result for the same arguments. What it
-            takes from outside, Tensors and Variables, is differentiated as well.
-
-    Returns:
-        A function with the arguments and the result (of Tensors) of ``f``, and the same derivatives in every mode.
-
-    Mathematics:
-        A chain of n operations, checkpointed in pieces of sqrt(n), needs memory for 2 sqrt(n) of them and one more
-        evaluation. T. Chen, B. Xu, C. Zhang and C. Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
-
-    Example:
-        >>> import numpy as np, dualtape as dt
-        >>> x = dt.constant(np.ones(1000))
-        >>> with dt.GradientTape() as tape:
-        ...     tape.watch(x)
-        ...     y = dt.checkpoint(lambda x: np.exp(np.sin(np.exp(x))))(x)
-        >>> tape.nbytes
-        8000
-    """
-    ensure_callable("checkpoint", f)
-    return Checkpoint(f)
-
-
-recompute_grad = checkpoint  # TensorFlow's name
-
-
-class Checkpoint(Bound):
-    """A function made by ``checkpoint``."""
-
-    def call(self, owner: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
-        f = self.f
-        outer = recorders.live()
-        given = Given((*args, kwargs), outer)
-
-        def run(values: Sequence[Any]) -> Any:
-            *positional, keywords = given.filled(values)
-            return results(f(*owner, *positional, **keywords))
-
-        if not outer:
-            outs, rebuild = run([])
-            return rebuild(iter(outs))
-        own = given.apart()
-        body = Body(outer, own)
-        outs, rebuild = body.run(run, own)
-        for y in outs:
-            body.takes(y._node)
-        foreign = [wrap(node) for node in body.foreign.values()]
-        variables = list(body.variables.values())
-        carried = [k for k, y in enumerate(outs) if y.dtype.kind in "fc"]
-
-        def back(primals: list[Tensor], gs: list[Any], raw: bool) -> Sequence[Any]:
-            mine = given.own()
-            with as_they_were(variables):
-                (found, _), entries = recorded(run, (mine,), {}, [*mine, *foreign])
-            return swept(entries, [found[k] for k in carried], gs, [*mine, *foreign])
-
-        def forward(primals: list[Tensor], ts: list[Any], raw: bool) -> Sequence[Any]:
-            mine = given.own()
-            with as_they_were(variables):
-                leaves, tangents = [*mine, *foreign], [loose(t) for t in ts]
-                _, found = carrying(leaves, tangents, lambda: run(mine), lambda value: [value[0][k] for k in carried])
-                return found
-
-        return rebuild(iter(connect(self.name, [*given.operands, *foreign], outs, back, forward)))
-
-
-@contextmanager
-def as_they_were(variables: Sequence[Any]) -> Iterator[None]:
-    """A block in which Variables have the values they were read with before; what it assigns is forgotten."""
-    now = [v._node for v, _ in variables]
-    for v, node in variables:
-        v._node = node
-    try:
-        yield
-    finally:
-        for (v, _), node in zip(variables, now, strict=True):
-            v._node = node

@@ -52,7 +52,7 @@ def value_and_grad(
         TypeError: if the result is not real, or an argument is no number or a Tensor of integers.
 
     Note:
-        Recorders belong to their thread: what ``f`` hands to other threads is not differentiated.
+        What ``f`` hands to other threads is differentiated there; what it hands to other processes is an error.
 
     Example:
         >>> import numpy as np, dualtape as dt

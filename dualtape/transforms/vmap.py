@@ -12,10 +12,11 @@ from dualtape.batching.level import Level
 from dualtape.batching.physical import is_batched
 from dualtape.core import recorders
 from dualtape.core.standin import Refused, in_order, widest_first
-from dualtape.core.tensor import Tensor, operand, tensor
+from dualtape.core.tensor import Tensor, operand, tensor, wrap
 from dualtape.modes.constant import constant
 from dualtape.modes.structure import flatten, is_leaf
 from dualtape.transforms.arguments import besides, holds_tensor, result, transformed
+from dualtape.transforms.handles import own
 
 __all__ = ["vmap"]
 
@@ -169,16 +170,17 @@ def arguments(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], in_axes: An
 # ------------------------------------------------------------------ all at once
 def batched(f: Any, level: Level, found: Any, rebuild: Any, axes: Any, out_axes: Any) -> Any:
     """``f`` on all examples at once."""
-    passed = list(found)
-    for j, axis in enumerate(axes):
+    passed = []
+    for x, axis in zip(found, axes, strict=True):
+        x = own(x)  # the function may keep it, and the caller write into his
         if axis is not None:
-            x = np.moveaxis(found[j], axis, 0) if axis else found[j]
+            x = np.moveaxis(x, axis, 0) if axis else x
             if x.__class__ is Tensor:
-                x = x if recorders.is_tracked(x._node) else x._node.value
-            else:
-                # The function may keep it, and the caller write into it; its examples lie in memory as they did.
+                x = wrap(x._node) if recorders.is_tracked(x._node) else x._node.value
+            else:  # its examples lie in memory as they did
                 x = in_order(x, (0, *[k + 1 for k in widest_first(x.strides[1:])]))
-            passed[j] = tensor(Batch(level, x))
+            x = tensor(Batch(level, x))
+        passed.append(x)
     args, kwargs = rebuild(iter(passed))
     before = level.enter()
     try:
@@ -196,7 +198,7 @@ def placed(level: Level, y: Tensor, axis: Any, k: int) -> Tensor:
     value = y._node.value
     if not is_batched(level, value):
         if axis is None:
-            return y
+            return wrap(y._node)
         where = place(axis, len(y.shape) + 1, k)
         return copy_of(np.broadcast_to(np.expand_dims(y, where), (*y.shape[:where], level.size, *y.shape[where:])))
     if axis is None:
@@ -216,7 +218,7 @@ def place(axis: int, ndim: int, k: int) -> int:
 def copy_of(x: Any) -> Tensor:
     """A Tensor of what may be an array, a Tensor or a Batch."""
     if x.__class__ is Tensor:
-        return x
+        return wrap(x._node)
     return tensor(x if not isinstance(x, np.ndarray) else np.ascontiguousarray(x))
 
 
@@ -227,7 +229,9 @@ def one_by_one(f: Any, size: int, found: Any, rebuild: Any, axes: Any, out_axes:
     mapped = zip(found, axes, strict=True)
     xs = [x if axis is None or x.__class__ is Tensor else constant(x) for x, axis in mapped]
     for i in range(size):
-        passed = [x if axis is None else x[(slice(None),) * axis + (i,)] for x, axis in zip(xs, axes, strict=True)]
+        passed = [
+            own(x if axis is None else x[(slice(None),) * axis + (i,)]) for x, axis in zip(xs, axes, strict=True)
+        ]
         args, kwargs = rebuild(iter(passed))
         results.append(f(*args, **kwargs))
     leaves = [[result(y) for y in flatten(r)[0]] for r in results]
