@@ -256,22 +256,11 @@ ELEMENTWISE: list[AnyCase] = [
     special("power", lambda x: x**3 + x**-2, A([-2.0, -1.0]), A([12.25, 5.0]), label="negative base"),
     special("power", lambda x, y: x**y, (A([-2.0]), A([2.0])), (A([-4.0]), A([nan])), label="negative base, both"),
     special("sqrt", np.sqrt, A([0.0, 4.0]), A([inf, 0.25])),
-    special(
-        "sqrt",
-        lambda x: np.sqrt(x) * A([0.0, 1.0]),
-        A([0.0, 4.0]),
-        A([0.0, 0.25]),
-        label="nothing asked at zero",
-        forward=False,
-    ),
-    special(
-        "log",
-        lambda x: np.log(x) * A([0.0, 1.0]),
-        A([1e-320, 4.0]),
-        A([0.0, 0.25]),
-        label="nothing asked near zero",
-        forward=False,
-    ),
+    # A number that is 0 may come from anywhere and does not hide an infinite slope; a mask selects.
+    special("sqrt", lambda x: np.sqrt(x) * A([0.0, 1.0]), A([0.0, 4.0]), A([np.nan, 0.25]), label="times zero"),
+    special("log", lambda x: np.log(x) * A([0.0, 1.0]), A([1e-320, 4.0]), A([np.nan, 0.25]), label="zero, near"),
+    special("sqrt", lambda x: np.sqrt(x) * A([False, True]), A([0.0, 4.0]), A([0.0, 0.25]), label="masked at zero"),
+    special("log", lambda x: np.log(x) * A([False, True]), A([1e-320, 4.0]), A([0.0, 0.25]), label="masked near zero"),
     special(
         "log",
         lambda x: np.where(x > 0, np.log(x), x),

@@ -68,7 +68,7 @@ def test_hessian_products_of_the_log_determinant(order: str) -> None:
     a, v = draw(3, 3) + 4 * np.eye(3), draw(3, 3)
     got = dt.hvp(lambda x: L.slogdet(x)[1], a, v, order)
     inverse = L.inv(a)
-    np.testing.assert_allclose(got.numpy(), -(inverse @ v @ inverse).T, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(got, -(inverse @ v @ inverse).T, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])

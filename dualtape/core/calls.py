@@ -16,8 +16,8 @@ from dualtape.core.absent import NOTHING, following, unfollowed
 from dualtape.core.cotangents import fit
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import Standin
-from dualtape.core.table import OUT, PARAMS, PICK, Row, arrays_alone, masks
-from dualtape.core.tensor import Node, Tensor, hold, new, new_id, operand, tensor, wrap
+from dualtape.core.table import OUT, PARAMS, PICK, Row, arrays_alone
+from dualtape.core.tensor import Node, Tensor, hold, masks, new, new_id, operand, tensor, wrap
 
 stack_now = STACK.get
 ndarray = np.ndarray

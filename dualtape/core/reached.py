@@ -10,16 +10,17 @@ else one that spreads marks as its row's pattern says. Nobody pays for it before
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from dualtape.core.cotangents import fitted, unbroadcast
-from dualtape.core.recorders import STACK, paused
+from dualtape.core.recorders import STACK, is_tracked, paused
 from dualtape.core.standin import OPEN, Standin, every
 from dualtape.core.table import Edge, Row
-from dualtape.core.tensor import Tensor, among, raw
+from dualtape.core.tensor import Tensor, among, raw, tensor
 from dualtape.facts import patterns
 from dualtape.facts.costs import Performed
 
@@ -48,7 +49,14 @@ def shape_of(g: Any) -> Any:
 
 def unreached(marks: Any, product: Any) -> Any:
     """``product`` with 0 where nothing is reached."""
+    if product.__class__ is Tensor and isinstance(marks, Standin):
+        marks = tensor(marks)  # those who follow what carries no derivative follow marks as well
     return np.where(marks != 0, product, np.zeros((), product.dtype))[()]
+
+
+def unrecorded() -> Any:
+    """A block in which only those are told of what is done who follow what carries no derivative."""
+    return nullcontext() if any([r.for_facts for r in STACK.get()]) else paused()
 
 
 # ------------------------------------------------------------------ outlines
@@ -203,7 +211,7 @@ class Reach:
         if self.first or i in self.full:
             return None
         marks, passed = self.marks, self.passed
-        with paused():
+        with unrecorded():
             while passed:
                 k = next(iter(passed))
                 g = ones(self.full[k]) if k in self.full else marked(marks.get(k))
@@ -230,6 +238,8 @@ class Reach:
 def gaps(x: Any) -> Any:
     """Marks of a tangent or cotangent that a computation starts with; None if it has no zeros."""
     if not isinstance(x, (np.ndarray, np.generic)):
+        if x.__class__ is Tensor and is_tracked(x._node):
+            return None  # it only happens to be zero: it depends on something
         x = raw(x)
         return None if every(x != 0) else marked(x)
     return None if np.count_nonzero(x) == x.size else marked(x)
@@ -253,8 +263,8 @@ class Later:
     def __call__(self) -> Any:
         """The marks; None if all is reached."""
         if self.e is not None:
-            facts = any([r.facts for r in STACK.get()])
-            with paused():
+            facts = any([r.facts or r.for_facts for r in STACK.get()])
+            with unrecorded():
                 given = [known(m) for m in self.given]
                 also = list(given)  # (so that nobody thinks he holds them alone, and writes into them)
                 found = pushed(outline(self.e, self.out, not facts), given, not facts)

@@ -134,7 +134,7 @@ INSIDE: ContextVar[bool] = ContextVar("dualtape_inside", default=False)
 
 def outermost() -> bool:
     """Whether what runs is part of no other computation: no recorder is open here, paused or not, and no batch."""
-    return not (INSIDE.get() or (STACK.get() and entered(live())))
+    return not (INSIDE.get() or any([r.live for r in entered(STACK.get())]))
 
 
 def enter(recorder: Recorder) -> None:
@@ -190,7 +190,7 @@ def live() -> Stack:
     for r in stack:
         if not r.live:
             stack = tuple(r for r in stack if r.live)
-            STACK.set(stack)
+            STACK.set(stack if stack or r.below is None else OTHERS)
             break
     return stack
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.edges import apart
+from dualtape.core.apart import apart
 from dualtape.core.reached import SMALL, Reach, gaps, marks_along, outline, pushed, shape_of
 from dualtape.core.recorders import STACK
 from dualtape.core.standin import OPEN, finite
@@ -62,11 +62,14 @@ class Cotangents(dict[int, Any]):
     def start(self, entries: Entries, raw: bool) -> None:
         """What is not seeded is left out as well."""
         if any_singular(entries):
-            marks = {i: gaps(g) for i, g in self.items()}
-            self.reach = reach = Reach(Marks(), raw)
-            reach.first = False
-            reach.full = {i: shape_of(self[i]) for i, m in marks.items() if m is None}
-            reach.marks.update({i: m for i, m in marks.items() if m is not None})
+            self.told({i: gaps(g) for i, g in self.items()}, raw)
+
+    def told(self, marks: dict[int, Any], raw: bool) -> None:
+        """What the sweep starts with has these marks; None where all is reached."""
+        self.reach = reach = Reach(Marks(), raw)
+        reach.first = False
+        reach.full = {i: shape_of(self[i]) for i, m in marks.items() if m is None}
+        reach.marks.update({i: m for i, m in marks.items() if m is not None})
 
     def hush(self) -> None:
         """No more floating-point warnings in this sweep: an infinite slope is a result, no mishap."""

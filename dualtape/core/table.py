@@ -300,12 +300,6 @@ class Row:
         return [a for part in entry[1:] for a in part[0].kept(part)]
 
 
-def masks(a: Any) -> bool:
-    """Whether an operand is of booleans: a product with it selects, and an entry keeps it in a tuple to say so."""
-    v = a.value if a.__class__ is Node else a
-    return hasattr(v, "dtype") and v.dtype.kind == "b"
-
-
 def added(s: Any, t: Any) -> Any:
     """The sum of two tangents, or of each of two tuples of them."""
     if s.__class__ is tuple:

@@ -6,16 +6,18 @@ under the complement of the key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from dualtape.core.apart import apart
 from dualtape.core.cotangents import stretched
-from dualtape.core.edges import apart
 from dualtape.core.reached import gaps, marks_along
 from dualtape.core.recorders import STACK, Recorder, Stack
-from dualtape.core.table import masks
 from dualtape.core.tensor import Node, Tensor
 
+ndarray = np.ndarray
 NOTHING: dict[int, Any] = {}
 
 
@@ -106,7 +108,9 @@ class TangentRecorder(Recorder):
             return
         outer = () if stack[0] is self else self.outside(stack)
         raw = not outer
-        mask = masks(y) if t is None else s is None and masks(x)
+        other = y if t is None else x if s is None else None
+        v: Any = other.value if other.__class__ is Node else other
+        mask = hasattr(v, "dtype") and v.dtype.kind == "b"
         if raw:
             if s.__class__ is Tensor:
                 s = s._node.value
@@ -149,13 +153,15 @@ class TangentRecorder(Recorder):
         return tuple([r for r in stack[: stack.index(self)] if r.live])
 
 
-def start(nodes: Sequence[Node], key: int, tangents: Sequence[Any]) -> bool:
+def start(nodes: Iterable[Node], key: int, tangents: Sequence[Any]) -> bool:
     """Hang on nodes tangents to start with, and their marks; whether there are any."""
     apart = False
     for node, t in zip(nodes, tangents, strict=True):
-        attach(node, key, t)
-        marks = gaps(t)
-        if marks is not None:
+        if node.tangents is None:
+            node.tangents = {key: t}
+        else:
+            node.tangents[key] = t
+        if (t.__class__ is not ndarray or np.count_nonzero(t) < t.size) and (marks := gaps(t)) is not None:
             attach(node, ~key, marks)
             apart = True
     return apart

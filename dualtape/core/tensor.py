@@ -600,3 +600,9 @@ def opened(a: Any, raw: bool) -> Any:
     if a.__class__ is tuple:
         return tuple([opened(b, raw) for b in a])
     return a
+
+
+def masks(a: Any) -> bool:
+    """Whether an operand is of booleans: a product with it selects, and an entry keeps it in a tuple to say so."""
+    v = a.value if a.__class__ is Node else a
+    return hasattr(v, "dtype") and v.dtype.kind == "b"

@@ -60,7 +60,7 @@ def copied_once(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     A loop that uses one constant matrix in every step then keeps one copy of it and not one a step.
     """
     if a.nbytes < SMALLEST:
-        return a.copy()
+        return a.copy("K")
     for original, copy in _recent:
         if original() is a:
             c = copy()

@@ -15,8 +15,8 @@ from dualtape.batching.batch import Batch
 from dualtape.batching.physical import repeated
 from dualtape.core.absent import NOTHING, still
 from dualtape.core.calls import call_of_two, fresh, record
-from dualtape.core.cotangents import fitted, unbroadcast
-from dualtape.core.families import elementwise, general, linear, ruled
+from dualtape.core.cotangents import fitted
+from dualtape.core.families import elementwise, elementwise_row, general, linear
 from dualtape.core.lookup import TABLE, register
 from dualtape.core.standin import some
 from dualtape.core.table import Edge, Row, publish
@@ -260,22 +260,8 @@ def first(x: Any, y: Any) -> Any:
 
 
 # The derivative of a function at a point where it has none is a choice (a subgradient), and the choice has no
-# derivative: NaN in every order above the first. ``x`` was chosen where ``y`` is 0. (Rules written out: no zero wins.)
-chosen_row = Row(
-    "chosen",
-    first,
-    ruled(
-        "chosen",
-        [
-            lambda t, out_shape: np.broadcast_to(t, out_shape),
-            lambda t, y, out_shape: np.broadcast_to(t * undefined(y), out_shape),
-        ],
-        [lambda g, shape: unbroadcast(g, shape), lambda g, y, shape: unbroadcast(g * undefined(y), shape)],
-    ),
-    kind="elementwise",
-    pattern=patterns.elementwise,
-    work=SUM,
-)
+# derivative: NaN in every order above the first. ``x`` was chosen where ``y`` is 0.
+chosen_row = elementwise_row("chosen", first, [1, lambda y: undefined(y)], True, False, work=SUM)
 chosen_call = publish(chosen_row, call_of_two(chosen_row))
 
 

@@ -172,8 +172,9 @@ def sources(
     return Sources(tuple(passed), leaves, rebuilds, single, plain)
 
 
-# The identity of a Tensor.
+# The identity and the node of a Tensor.
 IDENTITY = attrgetter("_node.id")
+NODE = attrgetter("_node")
 
 
 def recorded(
@@ -199,7 +200,7 @@ def carrying(
 ) -> tuple[Any, list[Any]]:
     """``run()`` with tangents on the leaves; its result, and the tangent (or None) of each of the ``outputs`` of it."""
     key = new_id()
-    recorder = TangentRecorder(key, start([leaf._node for leaf in leaves], key, tangents))
+    recorder = TangentRecorder(key, start(map(NODE, leaves), key, tangents))
     stack = STACK.get()
     tapes = [(r.entries, len(r.entries)) for r in stack if r.entries is not None] if stack else ()
     recorders.enter(recorder)
@@ -218,7 +219,9 @@ def carrying(
     finally:
         recorders.leave(recorder)
         for leaf in leaves:
-            finish(leaf._node, key)
+            held = leaf._node.tangents or {}
+            held.pop(key, None)
+            held.pop(~key, None)
         for entries, before in tapes:
             forget(key, entries, len(entries) - before)
 
@@ -282,8 +285,9 @@ def result(leaf: Any) -> Any:
 
 
 def given_out(ys: Iterable[Tensor], plain: bool) -> list[Any]:
-    """Results as the caller gets them: arrays or handles that nobody else has."""
-    return [own(y._node.value) if plain else wrap(y._node) for y in ys]
+    """Results as the caller gets them: arrays or handles that nobody else has. (What recorders of another thread follow
+    does not lose its derivative.)"""
+    return [ndarray_of(y._node.value) if plain and not recorders.is_tracked(y._node) else wrap(y._node) for y in ys]
 
 
 def besides(aux: Any, plain: bool) -> Any:
@@ -304,8 +308,10 @@ def derivatives(found: list[Any], likes: Iterable[Any], plain: bool) -> list[Any
         return list(map(finished, found, likes))
     for k, like in enumerate(likes):
         c = found[k]
-        if c.__class__ is not np.ndarray or not c.shape:
-            found[k] = own(c, like)
+        if c.__class__ is Tensor and recorders.is_tracked(c._node):
+            found[k] = wrap(c._node)
+        elif c.__class__ is not np.ndarray or not c.shape:
+            found[k] = ndarray_of(c, like)
         elif c.nbytes < SMALLEST:
             found[k] = c.copy()
         else:
@@ -314,7 +320,7 @@ def derivatives(found: list[Any], likes: Iterable[Any], plain: bool) -> list[Any
     return found
 
 
-def own(value: Any, like: Any = None) -> Any:
+def ndarray_of(value: Any, like: Any = None) -> Any:
     """An array that nobody else has, or a NumPy scalar; zeros for None."""
     if isinstance(value, np.generic):
         return value

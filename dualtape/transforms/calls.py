@@ -9,6 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from dualtape.core.cotangents import cast_back
 from dualtape.core.edges import Together
 from dualtape.core.recorders import Recorder, Stack
 from dualtape.core.standin import Standin
-from dualtape.core.sweep import Cotangents, sweep
+from dualtape.core.sweep import Cotangents, any_singular, sweep
 from dualtape.core.tensor import SCALARS, Node, Operand, Tensor, operand, raw, tensor, wrap
 from dualtape.facts import costs
 from dualtape.modes.constant import constant
@@ -77,6 +78,7 @@ class Call(Together):
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
         _, ids, operands = entry
         gs = g if self.outputs > 1 else [g]
+        REACHED.set(None if cotangents.reach is None else cotangents.reach.later(cotangents.at))
         found = self.applied(self.back or self.from_forward, operands, gs, self.outs, raw)
         for k, (i, c) in enumerate(zip(ids, found, strict=True)):
             if i and c is not None:
@@ -205,14 +207,23 @@ def ensure_adjoint(outs: Sequence[Any], seeds: Sequence[Any], found: Sequence[An
         )
 
 
-def swept(entries: Any, outs: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Tensor]) -> list[Any]:
-    """The cotangents of ``wanted`` by a sweep that starts from ``outs``."""
+# While a call is passed, what gives the marks (``core/reached.py``) of its cotangents; read before users' functions run.
+REACHED: ContextVar[Callable[[], Any] | None] = ContextVar("dualtape_reached", default=None)
+
+
+def swept(
+    entries: Any, outs: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Tensor], reached: Any = None
+) -> list[Any]:
+    """The cotangents of ``wanted`` by a sweep that starts from ``outs``; ``reached`` gives the marks of the seeds."""
     cotangents = Cotangents()
     for y, g in zip(outs, seeds, strict=True):
         if y.__class__ is Tensor and g is not None:
             g = fitting(loose(g), y, "a cotangent")
             cotangents.add(y._node.id, cast_back(g, y.dtype))
     cotangents.owned.clear()
+    if reached is not None and any_singular(entries) and (marks := reached()) is not None:
+        each = marks if len(outs) > 1 else [marks]
+        cotangents.told({y._node.id: m for y, m in zip(outs, each, strict=True) if y.__class__ is Tensor}, True)
     return sweep(entries, cotangents, [x._node.id for x in wanted], True, True)
 
 

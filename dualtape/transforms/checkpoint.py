@@ -14,7 +14,7 @@ from dualtape.core.standin import Standin
 from dualtape.core.tensor import Node, Tensor, wrap
 from dualtape.ops.shaping import identity
 from dualtape.transforms.arguments import carrying, ensure_callable, recorded, results
-from dualtape.transforms.calls import Body, Bound, Given, connect, loose, nodes_of, swept
+from dualtape.transforms.calls import REACHED, Body, Bound, Given, connect, loose, nodes_of, swept
 
 __all__ = ["checkpoint", "recompute_grad"]
 
@@ -90,10 +90,11 @@ class Checkpoint(Bound):
             return [found[k] for k in carried]
 
         def back(primals: list[Tensor], gs: list[Any], raw: bool) -> Sequence[Any]:
+            reached = REACHED.get()
             mine = given.own()
             wanted = [*mine, *map(wrap, foreign)]
             found, entries = recorded(again, (mine,), {}, wanted)
-            return swept(entries, found, gs, wanted)
+            return swept(entries, found, gs, wanted, reached)
 
         def forward(primals: list[Tensor], ts: list[Any], raw: bool) -> Sequence[Any]:
             mine = given.own()

@@ -10,15 +10,15 @@ import numpy as np
 
 from dualtape.core.standin import Standin
 from dualtape.core.sweep import Cotangents, sweep
-from dualtape.core.tensor import Tensor, wrap
+from dualtape.core.tensor import Tensor
 from dualtape.transforms.arguments import (
     IDENTITY,
     Sources,
     besides,
     derivatives,
     ensure_argnums,
+    given_out,
     note_lists,
-    own,
     pair,
     recorded,
     result,
@@ -97,7 +97,7 @@ def gradient(f: Any, name: str, argnums: Any, has_aux: bool, /, *args: Any, **kw
     g = gs[0] if given.simple else given.gather(gs)
     if name == "grad":
         return (g, besides(aux, plain)) if has_aux else g
-    y = own(value._node.value) if plain else wrap(value._node)
+    y = given_out([value], plain)[0]
     return ((y, besides(aux, plain)), g) if has_aux else (y, g)
 
 

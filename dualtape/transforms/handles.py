@@ -22,7 +22,9 @@ def lent(value: Any) -> Any:
 
 def own(value: Any) -> Any:
     """A handle or an array that nobody else has, for a function that may write into it."""
-    return wrap(value._node) if value.__class__ is Tensor else value.copy() if isinstance(value, np.ndarray) else value
+    if value.__class__ is Tensor:
+        return wrap(value._node)
+    return value.copy("K") if isinstance(value, np.ndarray) else value
 
 
 def taken(found: Any) -> Any:
