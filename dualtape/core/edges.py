@@ -63,7 +63,7 @@ class Partial(Edge):
     where the other factor is a mask. ``whole``: the partial may look at all of an array.
     """
 
-    __slots__ = ("chooses", "partial", "plain", "singular", "whole")
+    __slots__ = ("chooses", "partial", "places", "plain", "singular", "whole")
 
     exact = False
     spreads = True
@@ -72,7 +72,7 @@ class Partial(Edge):
         super().__init__(pick)
         self.partial = partial
         self.singular = singular
-        self.chooses = self.whole = chooses
+        self.chooses = self.places = self.whole = chooses
         self.plain = not singular and not chooses
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:

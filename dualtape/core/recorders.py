@@ -166,11 +166,16 @@ def leave(recorder: Recorder) -> None:
     recorder.reads = None
     if GROWN[0]:
         trim()
-    if recorder in _all:
+    try:
         _all.remove(recorder)
         OTHERS.pop()
+    except ValueError:
+        pass  # it was left before
     stack = STACK.get()
     if stack and stack[-1] is recorder:
+        if len(stack) == 1 and recorder.below == ():
+            STACK.set(OTHERS)
+            return
         stack, below = stack[:-1], recorder.below
     elif stack is OTHERS:
         return

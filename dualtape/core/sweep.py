@@ -199,7 +199,10 @@ def sweep(
 
 def any_singular(entries: Entries) -> bool:
     """Whether an entry can have an infinite partial."""
-    return any([edge.singular for edge in {e[0] for e in entries.values() if e}])
+    for e in entries.values():
+        if e and e[0].singular:
+            return True
+    return False
 
 
 def finished(c: Any, source: Any, zero: bool = True) -> Any:

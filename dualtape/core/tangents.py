@@ -90,7 +90,7 @@ class TangentRecorder(Recorder):
             s = edge.along(t, like, kept, not outer)
             if like is not None and not edge.exact:
                 s = stretched(s, like[2], like[3])
-            if (self.apart and ~self.key in tangents) or edge.places or edge.chooses:
+            if (self.apart or edge.places) and (edge.places or ~self.key in tangents):
                 s = self.settled((edge, node.id, like, kept), (node,), out, s)
         finally:
             if outer:
@@ -108,9 +108,11 @@ class TangentRecorder(Recorder):
             return
         outer = () if stack[0] is self else self.outside(stack)
         raw = not outer
-        other = y if t is None else x if s is None else None
-        v: Any = other.value if other.__class__ is Node else other
-        mask = hasattr(v, "dtype") and v.dtype.kind == "b"
+        mask = False
+        if s is None or t is None:
+            other = y if t is None else x
+            v: Any = other.value if other.__class__ is Node else other
+            mask = hasattr(v, "dtype") and v.dtype.kind == "b"
         if raw:
             if s.__class__ is Tensor:
                 s = s._node.value
