@@ -140,13 +140,15 @@ def outermost() -> bool:
 def enter(recorder: Recorder) -> None:
     """Make ``recorder`` the innermost one; forget the dead ones on the way."""
     stack = STACK.get()
+    if stack is not OTHERS:
+        for r in stack:
+            if not r.live:
+                live()
+                stack = STACK.get()
+                break
     if stack is OTHERS:
         recorder.below = stack = everybody() if _all else ()
     else:
-        for r in stack:
-            if not r.live:
-                stack = live()
-                break
         recorder.below = stack[-1].below if stack else None
     STACK.set((*stack, recorder) if stack else (recorder,))
     _all.append(recorder)
@@ -194,10 +196,16 @@ def live() -> Stack:
         return everybody() if _all else ()
     for r in stack:
         if not r.live:
-            stack = tuple(r for r in stack if r.live)
-            STACK.set(stack if stack or r.below is None else OTHERS)
+            before, stack = stack, tuple([r for r in stack if r.live])
+            STACK.set(left_of(before, stack))
             break
     return stack
+
+
+def left_of(before: Stack, stack: Stack) -> Stack:
+    """What is left of a stack: with its last block gone, a context that hid nobody is again as it was."""
+    hid = before is not OTHERS and (not before or before[-1].below is None)
+    return stack if stack or hid else OTHERS
 
 
 def entered(stack: Stack) -> Stack:
@@ -268,7 +276,12 @@ def hidden(recorders: Stack, stack: Stack, before: Stack) -> Iterator[None]:
             _hidden.remove(r)
         known = (*before, *stack)
         more = [r for r in STACK.get() if r not in known]
-        STACK.set(before if before is OTHERS and not more else tuple([r for r in (*before, *more) if r.live]))
+        for r in more:
+            r.below = () if before is OTHERS else before[-1].below if before else None
+        if before is OTHERS:
+            STACK.set(tuple(more) or OTHERS)
+        else:
+            STACK.set(left_of(before, tuple([r for r in (*before, *more) if r.live])))
 
 
 @contextmanager

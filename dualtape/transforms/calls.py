@@ -207,7 +207,7 @@ def ensure_adjoint(outs: Sequence[Any], seeds: Sequence[Any], found: Sequence[An
         )
 
 
-# While a call is passed, what gives the marks (``core/reached.py``) of its cotangents; read before users' functions run.
+# While a call is passed, what gives the marks (``core/reached.py``) of its cotangents; read before any user code.
 REACHED: ContextVar[Callable[[], Any] | None] = ContextVar("dualtape_reached", default=None)
 
 
