@@ -74,7 +74,8 @@ def operation(
         name: the row's name; the kernel's if None (a lambda has none).
         functions: NumPy functions or ufuncs that this row shall answer for.
         outputs: the number of results (with ``jvp`` and ``vjp``).
-        singular: a partial can be infinite where the value is finite, and a zero cotangent then wins.
+        singular: a partial can be infinite where the value is finite; zeros of what is not taken, selected or seeded
+            beat it.
         work: the cost column.
         pattern: which elements of the results can depend on which of an operand; every one on all, if not known (with
             ``partials``: on that in its own place). ``"elementwise"``; ``"moved"``, of a kernel that moves, repeats or

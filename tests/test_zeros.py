@@ -13,8 +13,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from caseform import Case
+from cases import CASES
 
 import dualtape as dt
+from dualtape.core import edges
+from dualtape.core.tangents import TangentRecorder
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -348,7 +352,6 @@ def test_random_programs_at_singular_points(block: int) -> None:
 
 def test_the_check_finds_a_zero_that_hides_an_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule by which every zero wins is caught by the random programs."""
-    from dualtape.core import edges
 
     def zeros_win(self: Any, c: Any, kept: Any, raw: bool, cotangents: Any, back: bool) -> Any:
         p = product(self, c, kept, raw, None, back)
@@ -359,3 +362,55 @@ def test_the_check_finds_a_zero_that_hides_an_infinity(monkeypatch: pytest.Monke
     with pytest.raises(AssertionError):
         for block in range(12):
             test_random_programs_at_singular_points(block)
+
+
+# ------------------------------------------------------------------ marks of every row
+SMOOTH = [c for c in CASES if isinstance(c, Case) and all(np.asarray(x).dtype.kind in "fiub" for x in c.args)]
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=[c.name for c in SMOOTH])
+def test_what_is_not_marked_is_zero(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every row, with one element seeded at a time: wherever the cotangent or tangent is not 0, there is a mark."""
+    seen: list[int] = []
+
+    def covered(marks: Any, derivative: Any) -> None:
+        if marks is not None:
+            seen.append(1)
+            assert not np.any((np.asarray(marks) == 0) & (np.asarray(derivative) != 0)), (marks, derivative)
+
+    def product(self: Any, c: Any, kept: Any, raw: bool, cotangents: Any, back: bool) -> Any:
+        if cotangents is not None and cotangents.reach is not None and raw:
+            covered(cotangents.reach.of(cotangents.at), c)
+        return whole(self, c, kept, raw, cotangents, back)
+
+    def settled(self: Any, entry: Any, nodes: Any, out: Any, result: Any) -> Any:
+        result = settle(self, entry, nodes, out, result)
+        marks = (out.tangents or {}).get(~self.key)
+        covered(marks() if callable(marks) else marks, result)
+        return result
+
+    whole, settle = edges.Partial.product, TangentRecorder.settled
+    monkeypatch.setattr(edges.Partial, "product", product)
+    monkeypatch.setattr(TangentRecorder, "settled", settled)
+    places = [k for k, x in enumerate(case.args) if np.asarray(x).dtype.kind == "f"]
+    xs = [np.asarray(case.args[k]) for k in places]
+
+    def f(*given: Any) -> Any:
+        args = list(case.args)
+        for k, x in zip(places, given, strict=True):
+            args[k] = np.cbrt(x)  # its partial is looked at, and finite here
+        y = case.f(*args)
+        return y[0] if isinstance(y, tuple) else y
+
+    cubes = [np.where(x == 0, 0.1, x) ** 3 for x in xs]
+    y, pull = dt.vjp(f, *cubes)
+    if np.asarray(y).dtype.kind not in "f" or np.iscomplexobj(y):
+        return
+    for k in range(min(np.size(y), 6)):
+        pull(np.reshape(np.eye(1, np.size(y), k, dtype=np.asarray(y).dtype), np.shape(y)))
+    for j, x in enumerate(cubes):
+        for k in range(min(x.size, 4)):
+            seeds = [np.zeros_like(c) for c in cubes]
+            seeds[j].flat[k] = 1.0
+            dt.jvp(lambda *a: np.cbrt(f(*a)), tuple(cubes), tuple(seeds))
+    assert seen or np.size(y) < 2

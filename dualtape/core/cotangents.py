@@ -1,4 +1,4 @@
-"""Tangents and cotangents in the shape and dtype of what they belong to: broadcasting, its adjoint, zeros that win."""
+"""Tangents and cotangents in the shape and dtype of what they belong to: broadcasting and its adjoint."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def elementwise(
         name: the row's name; the kernel's if None.
         functions: other names and functions that this row answers for.
         singular: the partial can be infinite where the value is finite.
-        chooses: the partial is 0 where another operand is taken; that zero beats an infinite cotangent.
+        chooses: the partial is 0 where another operand is taken; that zero beats an infinity.
         changes_dtype: the result of a unary operation may have another dtype (``abs`` of complex).
         nonlinear: how many nonlinear evaluations one partial or value counts (see ``costs.py``).
         doc: the docstring; NumPy's summary if None.
