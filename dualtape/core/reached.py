@@ -256,7 +256,10 @@ class Later:
     def __init__(self, e: Any, given: list[Any], out: tuple[int, ...]) -> None:
         self.e, self.given, self.out = e, given, out
         self.found: Any = None
-        self.depth: int = 1 + max([m.depth for m in given if m.__class__ is Later], default=0)
+        self.depth = 1
+        for m in given:
+            if m.__class__ is Later and m.depth >= self.depth:
+                self.depth = m.depth + 1
         if self.depth > DEEPEST:
             self()
 
@@ -301,27 +304,32 @@ def marks_along(e: Any, tangents: Sequence[Any], marks: Sequence[Any], out: tupl
     """Marks of a result from those of its operands, whose tangents are given; None where all is reached."""
     edge = e[0]
     several = isinstance(edge, Row)
+    given: list[Any] = []
+    full, missing = True, not several
+    for t, m in zip(tangents, marks, strict=True):
+        if t is None:
+            given.append(None)
+            missing = True
+        elif m is None:
+            given.append(t.shape)
+        else:
+            given.append(m)
+            full = False
     if edge.moves:
-        if all([m is None for m in marks]):
-            if not edge.places or (several and all([t is not None for t in tangents])):
-                return None
+        if full and not (edge.places and missing):
+            return None
         if several and prod(out) >= SMALL:
             return None  # a loop that writes single elements would become quadratic
-        return Later(e, given_marks(tangents, marks), out)
+        return Later(e, given, out)
     parts = e[1:] if several and edge.edges else (e,)
     chosen = any([part[0].spreads and part[0].outline(part[3], True) is not None for part in parts])
-    if not chosen and all([m is None for m in marks]):
+    if full and not chosen:
         return None
     if not chosen and all([part[0].spreads and part[2] is None for part in parts]):
         # Element by element: all is reached where one operand is, and two alike reach what each does.
-        given = [m for t, m in zip(tangents, marks, strict=True) if t is not None]
-        if any([m is None for m in given]):
+        there = [m for t, m in zip(tangents, marks, strict=True) if t is not None]
+        if any([m is None for m in there]):
             return None
-        if all([m is given[0] for m in given]):
-            return given[0]
-    return Later(e if prod(out) < SMALL else outline(e, out, True), given_marks(tangents, marks), out)
-
-
-def given_marks(tangents: Sequence[Any], marks: Sequence[Any]) -> list[Any]:
-    """The marks of operands, as ``Later`` holds them."""
-    return [None if t is None else t.shape if m is None else m for t, m in zip(tangents, marks, strict=True)]
+        if all([m is there[0] for m in there]):
+            return there[0]
+    return Later(e if prod(out) < SMALL else outline(e, out, True), given, out)

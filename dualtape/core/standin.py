@@ -128,6 +128,8 @@ def finite(value: Any) -> bool:
         flat = value.ravel("K")  # no copy, whatever the order of the axes
         # (Of an infinity or a NaN anywhere, this is never finite.)
         return isfinite(flat.dot(flat).real) or bool(np.isfinite(value).all())
+    if isinstance(value, np.generic):
+        return isfinite(abs(value))  # type: ignore[arg-type]  # a number
     if isinstance(value, PLAIN):
         return bool(np.isfinite(value).all())
     return value.finite() if isinstance(value, Standin) else bool(value._asked(finite, False))

@@ -142,8 +142,13 @@ class TangentRecorder(Recorder):
         if len(nodes) == 1 and edge.spreads and entry[2] is None and edge.outline(entry[3], True) is None:
             marks = nodes[0].tangents.get(~key)  # one operand, element by element
         else:
-            held = [NOTHING if n is None or n.tangents is None else n.tangents for n in nodes]
-            marks = marks_along(entry, [t.get(key) for t in held], [t.get(~key) for t in held], out.value.shape)
+            ts, ms = [], []
+            for n in nodes:
+                held = NOTHING if n is None or n.tangents is None else n.tangents
+                ts.append(held.get(key))
+                ms.append(held.get(~key))
+            marks = marks_along(entry, ts, ms, out.value.shape)
+            del ts
         if marks is None:
             return result
         self.apart = True
