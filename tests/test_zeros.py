@@ -1,5 +1,7 @@
 """Where a zero meets an infinite slope: 0 if nothing reaches the element, else NaN, alike in all modes.
 
+Length: named and random programs, and the marks of every row, by one way to look at them.
+
 The right value is that of the program beside the point, with the decisions (which elements are taken) of the point
 itself: by hand for the named programs, by 60-digit dual numbers for the random ones.
 """

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import exception
+from threading import get_ident
 from typing import Any
 
 from dualtape.core.remedies import remark
@@ -26,11 +27,12 @@ class Recorder:
     tracks, so recording asks it one question. ``None`` marks a recorder that works through ``see``.
     """
 
-    __slots__ = ("below", "entries", "live", "reads", "sealed")
+    __slots__ = ("below", "entries", "live", "owner", "reads", "sealed")
 
     # Set by ``enter``: the recorders of other contexts below it on the stack, if those of this context begin with it;
-    # None where it was entered while others were hidden.
+    # None where it was entered while others were hidden. And the thread.
     below: Stack | None
+    owner: int
 
     # Whether it follows what carries no derivative as well, comparisons and indices, as a reader does that wants to
     # carry out the program again. Rules then find their masks by operations that it is told of (``absent.still``).
@@ -125,6 +127,7 @@ def everybody() -> Stack:
 
 def join(recorder: Recorder) -> None:
     """Let other contexts see ``recorder``, until it is left."""
+    recorder.owner = get_ident()
     _all.append(recorder)
     OTHERS.append(_standing)
 
@@ -151,6 +154,7 @@ def enter(recorder: Recorder) -> None:
     else:
         recorder.below = stack[-1].below if stack else None
     STACK.set((*stack, recorder) if stack else (recorder,))
+    recorder.owner = get_ident()
     _all.append(recorder)
     OTHERS.append(_standing)
 

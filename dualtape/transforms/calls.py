@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -316,10 +317,8 @@ def paired(args: Any, found: Any, name: str) -> list[Any]:
 
 
 class Body(Recorder):
-    """Stands in for the recorders outside while the body of a function runs, and notes what it takes from outside.
-
-    With ``refuse``, a name, taking anything the recorders outside follow is an error that names the function.
-    """
+    """Stands in for the recorders outside while the body of a function runs, and notes what it takes from outside; with
+    ``refuse``, a name, that is an error, if the recorders outside follow it."""
 
     __slots__ = ("foreign", "inside", "names", "outer", "refuse", "variables")
 
@@ -343,6 +342,9 @@ class Body(Recorder):
             self.variables.setdefault(variable._node.id, (variable, variable._node))
 
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+        if get_ident() != self.owner:  # what another thread follows itself is its own matter
+            own = [r for r in recorders.everybody() if r.owner == get_ident()]
+            nodes = [a for a in nodes if a is None or not any([r.tracks(a) for r in own])]
         if any([self.takes(a) for a in nodes if a is not None]):
             self.inside.update([out.id for out in outs])
 
