@@ -317,15 +317,13 @@ def paired(args: Any, found: Any, name: str) -> list[Any]:
 
 
 class Body(Recorder):
-    """Stands in for the recorders outside while the body of a function runs, and notes what it takes from outside; with
-    ``refuse``, a name, that is an error, if the recorders outside follow it."""
+    """Stands for the recorders outside while a function runs, and notes (with the name ``refuse``, refuses) their nodes."""
 
     __slots__ = ("foreign", "inside", "names", "outer", "refuse", "variables")
 
     def __init__(self, outer: Stack, inside: Sequence[Node], refuse: str = "") -> None:
         super().__init__(None)
-        self.outer, self.refuse = outer, refuse
-        self.inside = {n.id for n in inside}
+        self.outer, self.refuse, self.inside = outer, refuse, {n.id for n in inside}
         self.foreign: dict[int, Node] = {}
         self.variables: dict[int, Any] = {}
         self.names: dict[int, str] = {}  # of all Variables, for messages
