@@ -317,7 +317,7 @@ def paired(args: Any, found: Any, name: str) -> list[Any]:
 
 
 class Body(Recorder):
-    """Stands for the recorders outside while a function runs, and notes (with the name ``refuse``, refuses) their nodes."""
+    """Stands for the recorders outside while a function runs; notes what is taken from there, or refuses it."""
 
     __slots__ = ("foreign", "inside", "names", "outer", "refuse", "variables")
 
