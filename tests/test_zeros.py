@@ -177,6 +177,14 @@ def test_a_seed_that_is_followed_is_no_structural_zero() -> None:
             np.testing.assert_allclose(np.asarray(transform(f)(np.zeros(2))), [0.5, 0.25], rtol=1e-12)
 
 
+def test_an_imaginary_part_is_reached_by_an_imaginary_direction() -> None:
+    """sqrt(imag(z)) at imag(z) = 0 along i is infinite; the other element is not seeded."""
+    z, along = np.array([2 + 0j, 1 + 1j]), np.array([1j, 0])
+    for f in (lambda z: np.sqrt(np.imag(z)), lambda z: np.sqrt(z.imag), lambda z: np.sqrt(np.real(-1j * z))):
+        t = dt.jvp(f, (z,), (along,))[1]
+        assert not np.isfinite(t[0]) and t[1] == 0, t
+
+
 def test_marks_cover_each_example_of_a_batch() -> None:
     points = np.array([[0.0, 4.0], [1.0, 0.0], [9.0, 16.0]])
     right = [[0, 0.25], [0.5, 0], [1 / 6, 0.125]]
@@ -367,7 +375,17 @@ def test_the_check_finds_a_zero_that_hides_an_infinity(monkeypatch: pytest.Monke
 
 
 # ------------------------------------------------------------------ marks of every row
-SMOOTH = [c for c in CASES if isinstance(c, Case) and all(np.asarray(x).dtype.kind in "fiub" for x in c.args)]
+def root(x: Any) -> Any:
+    """A function whose slope can be infinite, of real and complex numbers."""
+    return np.sqrt(x) if x.dtype.kind == "c" else np.cbrt(x)
+
+
+def units(x: Any) -> tuple[complex, ...]:
+    """Directions in which an element can move."""
+    return (1.0, 1j) if np.asarray(x).dtype.kind == "c" else (1.0,)
+
+
+SMOOTH = [c for c in CASES if isinstance(c, Case)]
 
 
 @pytest.mark.parametrize("case", SMOOTH, ids=[c.name for c in SMOOTH])
@@ -394,25 +412,28 @@ def test_what_is_not_marked_is_zero(case: Case, monkeypatch: pytest.MonkeyPatch)
     whole, settle = edges.Partial.product, TangentRecorder.settled
     monkeypatch.setattr(edges.Partial, "product", product)
     monkeypatch.setattr(TangentRecorder, "settled", settled)
-    places = [k for k, x in enumerate(case.args) if np.asarray(x).dtype.kind == "f"]
+    places = [k for k, x in enumerate(case.args) if np.asarray(x).dtype.kind in "fc"]
     xs = [np.asarray(case.args[k]) for k in places]
 
     def f(*given: Any) -> Any:
         args = list(case.args)
         for k, x in zip(places, given, strict=True):
-            args[k] = np.cbrt(x)  # its partial is looked at, and finite here
+            args[k] = root(x)  # its partial is looked at, and finite here
         y = case.f(*args)
         return y[0] if isinstance(y, tuple) else y
 
-    cubes = [np.where(x == 0, 0.1, x) ** 3 for x in xs]
+    cubes = [np.where(x == 0, x.dtype.type(0.1), x) for x in xs]
+    cubes = [np.square(x) if x.dtype.kind == "c" else x**3 for x in cubes]
     y, pull = dt.vjp(f, *cubes)
-    if np.asarray(y).dtype.kind not in "f" or np.iscomplexobj(y):
+    if np.asarray(y).dtype.kind not in "fc":
         return
     for k in range(min(np.size(y), 6)):
-        pull(np.reshape(np.eye(1, np.size(y), k, dtype=np.asarray(y).dtype), np.shape(y)))
+        for unit in units(y):
+            pull(np.reshape(np.eye(1, np.size(y), k, dtype=np.asarray(y).dtype) * unit, np.shape(y)))
     for j, x in enumerate(cubes):
         for k in range(min(x.size, 4)):
-            seeds = [np.zeros_like(c) for c in cubes]
-            seeds[j].flat[k] = 1.0
-            dt.jvp(lambda *a: np.cbrt(f(*a)), tuple(cubes), tuple(seeds))
+            for unit in units(x):
+                seeds = [np.zeros_like(c) for c in cubes]
+                seeds[j].flat[k] = unit
+                dt.jvp(lambda *a: root(f(*a)), tuple(cubes), tuple(seeds))
     assert seen or np.size(y) < 2

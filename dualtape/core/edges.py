@@ -17,10 +17,8 @@ from dualtape.facts import patterns
 from dualtape.memory import blocks
 
 ndarray = np.ndarray
-# Patterns of linear operations that only move and add.
-MOVING = (
-    patterns.moved, patterns.reduced, patterns.scattered, patterns.traced, patterns.elementwise, patterns.cumulative,
-)  # fmt: skip
+# Patterns of linear operations that only move and add. (Not the elementwise ones: the imaginary part of a mark is 0.)
+MOVING = patterns.moved, patterns.reduced, patterns.scattered, patterns.traced, patterns.cumulative
 
 
 # ------------------------------------------------------------------ one partial derivative

@@ -272,7 +272,8 @@ class Later:
                 also = list(given)  # (so that nobody thinks he holds them alone, and writes into them)
                 found = pushed(outline(self.e, self.out, not facts), given, not facts)
                 del also
-                self.found = marked(found) if found.__class__ is Tensor else gaps(np.broadcast_to(found, self.out))
+                found = np.broadcast_to(found, self.out)
+                self.found = marked(found) if facts else gaps(found)
             self.e, self.given, self.depth = None, [], 0
         return self.found
 
