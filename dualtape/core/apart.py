@@ -64,6 +64,9 @@ class Apart(Edge):
             return product_apart(x, y, zeros=zeros)
         return apart(y * x if y.__class__ is Tensor else x * y, zeros)
 
+    def partly(self, kept: Any) -> bool:
+        return True
+
     def outline(self, kept: Any, raw: bool) -> Any:
         zeros = kept[1]["zeros"]
 

@@ -52,6 +52,9 @@ class Number(Edge):
     def outline(self, kept: Any, raw: bool) -> Any:
         return None if self.factor else 0.0
 
+    def partly(self, kept: Any) -> bool:
+        return not self.factor
+
 
 class Partial(Edge):
     """An operand whose partial reads something: tangent x partial, cotangent x conjugate partial, un-broadcast.
@@ -118,7 +121,7 @@ class Partial(Edge):
         if back:
             d = d.conjugate()
         zeros = []
-        if self.chooses or (kept.__class__ is tuple and len(kept) == 1):  # a mask
+        if self.chooses or (kept.__class__ is tuple and len(kept) == 1):  # partly taken
             zeros.append(d)
             if cotangents is not None and not cotangents.masked:
                 cotangents.select(raw)
@@ -141,15 +144,13 @@ class Partial(Edge):
         return (kept,) if kept is not nodes[OUT] and masks(kept) else kept
 
     def outline(self, kept: Any, raw: bool) -> Any:
-        if not (self.chooses or is_mask(kept)):
+        if not self.partly(kept):
             return None
         read = opened(kept, raw)
         return self.partial(*read) if kept.__class__ is tuple else self.partial(read)
 
-
-def is_mask(kept: Any) -> bool:
-    """Whether what a partial reads is a mask, which an entry keeps in a tuple by itself."""
-    return kept.__class__ is tuple and len(kept) == 1
+    def partly(self, kept: Any) -> bool:
+        return self.chooses or (kept.__class__ is tuple and len(kept) == 1)  # (a mask is kept in a tuple by itself)
 
 
 # ------------------------------------------------------------------ linear, and linear in each of two

@@ -237,6 +237,8 @@ class Reach:
 # ------------------------------------------------------------------ forward mode
 def gaps(x: Any) -> Any:
     """Marks of a tangent or cotangent that a computation starts with; None if it has no zeros."""
+    if x.__class__ is np.ndarray:
+        return None if np.count_nonzero(x) == x.size else (x != 0).astype(float)
     if not isinstance(x, (np.ndarray, np.generic)):
         if x.__class__ is Tensor and is_tracked(x._node):
             return None  # it only happens to be zero: it depends on something
@@ -256,11 +258,12 @@ class Later:
     def __init__(self, e: Any, given: list[Any], out: tuple[int, ...]) -> None:
         self.e, self.given, self.out = e, given, out
         self.found: Any = None
-        self.depth = 1
+        depth = 1
         for m in given:
-            if m.__class__ is Later and m.depth >= self.depth:
-                self.depth = m.depth + 1
-        if self.depth > DEEPEST:
+            if m.__class__ is Later and m.depth >= depth:
+                depth = m.depth + 1
+        self.depth: int = depth
+        if depth > DEEPEST:
             self()
 
     def __call__(self) -> Any:
@@ -301,36 +304,35 @@ def pushed(e: Any, tangents: Sequence[Any], raw: bool) -> Any:
         return standin.push(e, tangents, raw)
 
 
-def marks_along(e: Any, tangents: Sequence[Any], marks: Sequence[Any], out: tuple[int, ...]) -> Any:
-    """Marks of a result from those of its operands, whose tangents are given; None where all is reached."""
+def marks_along(e: Any, shapes: Sequence[Any], marks: Sequence[Any], out: tuple[int, ...]) -> Any:
+    """Marks of a result from those of its operands, which have ``shapes`` (None: no tangent); None: all is reached."""
     edge = e[0]
-    several = isinstance(edge, Row)
-    given: list[Any] = []
-    full, missing = True, not several
-    for t, m in zip(tangents, marks, strict=True):
-        if t is None:
-            given.append(None)
-            missing = True
-        elif m is None:
-            given.append(t.shape)
-        else:
-            given.append(m)
-            full = False
+    given = [shape if m is None else m for shape, m in zip(shapes, marks, strict=True)]
+    several, full = isinstance(edge, Row), all([m is None for m in marks])
     if edge.moves:
-        if full and not (edge.places and missing):
+        if full and not (edge.places and (not several or None in shapes)):
             return None
         if several and prod(out) >= SMALL:
             return None  # a loop that writes single elements would become quadratic
         return Later(e, given, out)
-    parts = e[1:] if several and edge.edges else (e,)
-    chosen = any([part[0].spreads and part[0].outline(part[3], True) is not None for part in parts])
-    if full and not chosen:
+    parts = (e,) if not several else e[1:] if edge.edges else ()
+    partly, alike = False, bool(parts)
+    for part in parts:
+        if part[0].partly(part[3]):
+            partly = True
+        if part[2] is not None or not part[0].spreads:
+            alike = False
+    if full and not partly:
         return None
-    if not chosen and all([part[0].spreads and part[2] is None for part in parts]):
-        # Element by element: all is reached where one operand is, and two alike reach what each does.
-        there = [m for t, m in zip(tangents, marks, strict=True) if t is not None]
-        if any([m is None for m in there]):
-            return None
-        if all([m is there[0] for m in there]):
-            return there[0]
+    if alike and not partly:
+        return united([m for shape, m in zip(shapes, marks, strict=True) if shape is not None], out)
     return Later(e if prod(out) < SMALL else outline(e, out, True), given, out)
+
+
+def united(marks: Sequence[Any], out: tuple[int, ...]) -> Any:
+    """Marks of a result that is reached wherever an operand is, element by element; None where all is reached."""
+    if any([m is None for m in marks]):
+        return None
+    if all([m is marks[0] for m in marks]):
+        return marks[0]
+    return Later((BOTH, *[(SPREAD, 0, None, None)] * len(marks)), [*marks], out)

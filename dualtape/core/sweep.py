@@ -281,7 +281,9 @@ def walked(
         if any([t is not None for t in ts]):
             found = pushed(e, ts, raw)
             if marks is not None and hasattr(found, "shape"):
-                marks[i] = m = marks_along(e, ts, [marks.get(k) for k in ids], found.shape)
+                marks[i] = m = marks_along(
+                    e, [None if t is None else t.shape for t in ts], [marks.get(k) for k in ids], found.shape
+                )
                 found = found if m is None else apart(found, [m])
             if found is not None:
                 tangents[i] = found

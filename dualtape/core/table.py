@@ -65,10 +65,9 @@ class Edge:
     # Whether an entry of it is an operation for those who count.
     counts = True
     # For marks of what is reached (``reached.py``): whether its own rules carry them, or it goes element by element;
-    # and whether its result has zeros of its own in forward mode.
-    moves = spreads = places = False
-    # Whether a partial can be infinite where the value is finite; whether it is 0 where another operand is taken.
-    singular = chooses = False
+    # and whether its result has zeros of its own in forward mode. Then: whether a partial can be infinite where the
+    # value is finite; whether it is 0 where another operand is taken.
+    moves = spreads = places = singular = chooses = False
 
     def __init__(self, pick: Any = None) -> None:
         self.pick = pick
@@ -88,9 +87,8 @@ class Edge:
         if pick.__class__ is int:
             return nodes[pick]
         if pick.__class__ is tuple:
-            return tuple(
-                [nodes[k] if k.__class__ is int else params if k is PARAMS else settled(params[k]) for k in pick]
-            )
+            found = [nodes[k] if k.__class__ is int else params if k is PARAMS else settled(params[k]) for k in pick]
+            return tuple(found)
         return None if pick is None else params if pick is PARAMS else settled(params[pick])
 
     def entry(self, x: Node, nodes: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -142,12 +140,14 @@ class Edge:
         """What an entry for marks keeps in the place of ``kept``."""
         return kept
 
-    def keywords(self, kept: Any) -> dict[str, Any]:
+    def partly(self, kept: Any) -> bool:
+        """Whether the operand is taken in places only, going element by element."""
+        return False
+
+    def keywords(self, kept: Any) -> Any:
         """The keywords among what an entry keeps."""
-        pick = self.pick
-        if pick is PARAMS:
-            return kept  # type: ignore[no-any-return]
-        return {n: a for n, a in zip(pick, kept, strict=True) if n.__class__ is str} if pick.__class__ is tuple else {}
+        named = zip(self.pick, kept, strict=True) if self.pick.__class__ is tuple else ()
+        return kept if self.pick is PARAMS else {n: a for n, a in named if n.__class__ is str}
 
 
 def settled(param: Any) -> Any:
@@ -171,7 +171,7 @@ class Row:
     """One operation of the table. ``edges`` has None for an operand without derivative (a mask, an index)."""
 
     __slots__ = (
-        "call", "chooses", "edges", "function", "kernel", "kind", "name", "outputs", "singular",
+        "call", "chooses", "edges", "even", "function", "kernel", "kind", "name", "outputs", "singular",
         *Columns.__annotations__,
     )  # fmt: skip
 
@@ -203,8 +203,9 @@ class Row:
                 edge.enter(self, k)
         self.singular = any([edge is not None and edge.singular for edge in self.edges])
         self.chooses = any([edge is not None and edge.chooses for edge in self.edges])
-        # The kernel as it was given is for arrays alone.
-        self.function = kernel
+        # Whether the result is reached wherever an operand is.
+        self.even = all([edge is not None and edge.spreads and not edge.partly(None) for edge in self.edges])
+        self.function = kernel  # for arrays alone
         self.kernel: Rule = passable(self, kernel)
         self.call: Rule = self.kernel
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dualtape.core.apart import apart
 from dualtape.core.cotangents import stretched
-from dualtape.core.reached import gaps, marks_along
+from dualtape.core.reached import Later, gaps, marks_along, united
 from dualtape.core.recorders import STACK, Recorder, Stack
 from dualtape.core.tensor import Node, Tensor
 
@@ -90,8 +90,14 @@ class TangentRecorder(Recorder):
             s = edge.along(t, like, kept, not outer)
             if like is not None and not edge.exact:
                 s = stretched(s, like[2], like[3])
-            if (self.apart or edge.places) and (edge.places or ~self.key in tangents):
-                s = self.settled((edge, node.id, like, kept), (node,), out, s)
+            if self.apart or edge.places:
+                marks = tangents.get(~self.key)
+                if marks is not None and edge.moves:
+                    s = self.hung(edge, Later((edge, node.id, like, kept), [marks], out.value.shape), out, s)
+                elif marks is not None and like is None and edge.spreads and not edge.partly(kept):
+                    s = self.hung(edge, marks, out, s)  # element by element: the same ones
+                elif marks is not None or edge.places:
+                    s = self.settled((edge, node.id, like, kept), (node,), out, s)
         finally:
             if outer:
                 STACK.set(stack)
@@ -108,6 +114,7 @@ class TangentRecorder(Recorder):
             return
         outer = () if stack[0] is self else self.outside(stack)
         raw = not outer
+        by_x, by_y = s is not None, t is not None
         mask = False
         if s is None or t is None:
             other = y if t is None else x
@@ -125,9 +132,15 @@ class TangentRecorder(Recorder):
             if not (s.dtype is value.dtype and s.shape == value.shape):
                 s = stretched(s, value.shape, value.dtype)
             if self.apart or row.chooses or mask:
-                nodes = [n for n in (x, y) if n.__class__ is Node and n.tangents is not None and key in n.tangents]
-                if row.chooses or mask or any([~key in (n.tangents or NOTHING) for n in nodes]):
-                    s = self.settled(row.entry((x, y), out, params, {n.id for n in nodes}), nodes, out, s)
+                nodes = (x, y) if by_x and by_y else (x,) if by_x else (y,)
+                marks = [n.tangents.get(~key) for n in nodes]
+                if row.even and not mask and all([n.value.shape == value.shape for n in nodes]):
+                    if any([m is not None for m in marks]) and (m := united(marks, value.shape)) is not None:
+                        s = self.hung(row, m, out, s)
+                elif row.chooses or mask or any([m is not None for m in marks]):
+                    edges = row.edges if by_x and by_y else row.edges[:1] if by_x else row.edges[1:]
+                    parts = [e.entry(n, (x, y, out), params) for e, n in zip(edges, nodes, strict=True)]
+                    s = self.settled(row.whole(parts), nodes, out, s)
         finally:
             if outer:
                 STACK.set(stack)
@@ -138,21 +151,16 @@ class TangentRecorder(Recorder):
 
     def settled(self, entry: Any, nodes: Any, out: Node, result: Any) -> Any:
         """The tangent of a result, 0 where nothing is reached; its marks are hung up."""
-        key, edge = self.key, entry[0]
-        if len(nodes) == 1 and edge.spreads and entry[2] is None and edge.outline(entry[3], True) is None:
-            marks = nodes[0].tangents.get(~key)  # one operand, element by element
-        else:
-            ts, ms = [], []
-            for n in nodes:
-                held = NOTHING if n is None or n.tangents is None else n.tangents
-                ts.append(held.get(key))
-                ms.append(held.get(~key))
-            marks = marks_along(entry, ts, ms, out.value.shape)
-            del ts
-        if marks is None:
-            return result
+        key = self.key
+        there = [NOTHING if n is None or n.tangents is None else n.tangents for n in nodes]
+        shapes = [n.value.shape if key in held else None for n, held in zip(nodes, there, strict=True)]
+        marks = marks_along(entry, shapes, [held.get(~key) for held in there], out.value.shape)
+        return result if marks is None else self.hung(entry[0], marks, out, result)
+
+    def hung(self, edge: Any, marks: Any, out: Node, result: Any) -> Any:
+        """The same with marks that are known."""
         self.apart = True
-        attach(out, ~key, marks)
+        attach(out, ~self.key, marks)
         return apart(result, [marks]) if edge.singular else result
 
     def outside(self, stack: Stack) -> Stack:

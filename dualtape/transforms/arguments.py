@@ -284,17 +284,18 @@ def result(leaf: Any) -> Any:
     return x
 
 
-def given_out(ys: Iterable[Tensor], plain: bool) -> list[Any]:
-    """Results as the caller gets them: arrays or handles that nobody else has. (What recorders of another thread follow
-    does not lose its derivative.)"""
-    return [ndarray_of(y._node.value) if plain and not recorders.is_tracked(y._node) else wrap(y._node) for y in ys]
+def given_out(y: Tensor, plain: bool) -> Any:
+    """A result as the caller gets it: an array or a handle that nobody else has. (What recorders of another thread
+    follow does not lose its derivative.)"""
+    node = y._node
+    return ndarray_of(node.value) if plain and not recorders.is_tracked(node) else wrap(node)
 
 
 def besides(aux: Any, plain: bool) -> Any:
     """What a function returned besides, as the caller gets it: Tensors like results, all else as it is."""
     if not holds_tensor((aux,)):
         return aux
-    return map_structure(lambda leaf: given_out([result(leaf)], plain)[0] if is_result(leaf) else leaf, aux)
+    return map_structure(lambda leaf: given_out(result(leaf), plain) if is_result(leaf) else leaf, aux)
 
 
 def is_result(leaf: Any) -> bool:
@@ -351,17 +352,32 @@ def ensure_argnums(name: str, argnums: Any) -> None:
 class Transformed(partial[Any]):
     """A function that a transform made of another one: pickled if that can be, and a method where it is in a class."""
 
+    transform: str
+
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else MethodType(self, owner)
 
+    # What a function has, found when it is asked for: most are made to be called once.
+    @property
+    def __wrapped__(self) -> Any:
+        return self.args[0]
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return f"The {self.transform} of {getattr(self.args[0], '__name__', 'function')}."
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("__name__", "__qualname__") and "transform" in vars(self):
+            return f"{self.transform}({getattr(self.args[0], '__name__', 'function')})"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __repr__(self) -> str:
-        return f"<function {self.__dict__['__name__']}>"
+        return f"<function {self.__name__}>"
 
 
 def transformed(transform: str, f: Callable[..., Any], run: Callable[..., Any], *options: Any) -> Callable[..., Any]:
     """The function ``run(f, *options, ...)`` of further arguments, named after the one it came from."""
     ensure_callable(transform, f)
-    call, name = Transformed(run, f, *options), getattr(f, "__name__", "function")
-    named = f"{transform}({name})"
-    vars(call).update(__name__=named, __qualname__=named, __doc__=f"The {transform} of {name}.", __wrapped__=f)
+    call = Transformed(run, f, *options)
+    call.transform = transform
     return call

@@ -97,7 +97,7 @@ def gradient(f: Any, name: str, argnums: Any, has_aux: bool, /, *args: Any, **kw
     g = gs[0] if given.simple else given.gather(gs)
     if name == "grad":
         return (g, besides(aux, plain)) if has_aux else g
-    y = given_out([value], plain)[0]
+    y = given_out(value, plain)
     return ((y, besides(aux, plain)), g) if has_aux else (y, g)
 
 

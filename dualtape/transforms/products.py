@@ -75,7 +75,7 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fals
     plain = given.plain and not holds_tensor(tangents)
     (out, rebuild, aux), found = pushed(partial(evaluated, "jvp", f, has_aux), given.args, {}, given.leaves, moves)
     ts = rebuild(iter(derivatives(found, out, plain)))
-    value = rebuild(iter(given_out(out, plain)))
+    value = rebuild(iter([given_out(y, plain) for y in out]))
     return (value, ts, besides(aux, plain)) if has_aux else (value, ts)
 
 
@@ -134,7 +134,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     own, plain = given.apart(primals), given.plain
     run = partial(evaluated, "vjp", f, has_aux)
     (out, rebuild, aux), entries = recorded(run, given.args, {}, given.leaves)
-    value = rebuild(iter(given_out(out, plain)))
+    value = rebuild(iter([given_out(y, plain) for y in out]))
     pullback = partial(pulled, own, rebuild, [y._node for y in out], entries)
     return (value, pullback, besides(aux, plain)) if has_aux else (value, pullback)
 
@@ -194,7 +194,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tu
     own, plain = given.apart(primals), given.plain
     (out, rebuild, aux), found, entries, starts = linearized("linearize", f, given, {}, has_aux)
     ends = [t._node.id if t.__class__ is Tensor else 0 for t in found]
-    value = rebuild(iter(given_out(out, plain)))
+    value = rebuild(iter([given_out(y, plain) for y in out]))
     push = partial(along, own, rebuild, [y._node.value for y in out], planned(entries, ends), starts, ends)
     return (value, push, besides(aux, plain)) if has_aux else (value, push)
 
