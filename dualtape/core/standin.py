@@ -40,6 +40,8 @@ class Standin:
 
     # Of several that meet, the one with the highest number is asked: it knows of the others.
     number: int = 0
+    # Whether it stands for one array, which a Variable may have for its value.
+    single = False
 
     def through(self, row: Any, operands: Any, params: dict[str, Any]) -> Any:
         """The result of a row whose kernel cannot be gone through, this being (in) one of its operands: found in some

@@ -133,14 +133,15 @@ class Variable(Operand):
 
     def value(self) -> Tensor:
         """The value as a Tensor of its own, which a later ``assign`` does not change."""
-        node = self._node
-        found = tensor(node.value)
         stack = STACK.get()
         own = entered(stack)
+        for r in own:
+            r.access(self)
+        node = self._node
+        found = tensor(node.value)
         if own is not stack:
             unread(stack, own, node, found._node)
         for r in own:
-            r.access(self)
             known = r.entries
             entry = READ, node.id, None, None
             if known is None:
@@ -186,9 +187,12 @@ class Variable(Operand):
         Raises:
             ValueError: for a value of another shape.
         """
-        given = without_derivative(value) if isinstance(value, Operand) else constant(value)
+        if isinstance(value, Operand):
+            given = without_derivative(value)
+        else:
+            given = tensor(value) if isinstance(value, Standin) else constant(value)
         new = given._value() if given.__class__ is Tensor else given
-        if isinstance(new, Standin):
+        if isinstance(new, Standin) and not new.single:
             raise RuntimeError(f"{self.name!r} has one value and cannot be assigned one for each example of a batch")
         self._access()
         self._check(new.shape)
@@ -309,6 +313,8 @@ for _name, _symbol, _method in (
 
 def without_derivative(value: Any) -> Any:
     """The value of anything, without derivative (``still``)."""
+    if value.__class__ is Variable:
+        value._access()
     if value.__class__ is Tensor or value.__class__ is Variable:
         return still(wrap(value._node))
     return value._value() if isinstance(value, Operand) else value

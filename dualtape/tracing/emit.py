@@ -1,0 +1,216 @@
+"""A graph as a program: straight lines of NumPy in a Python function, with an ``if`` where its way divides."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dualtape.tracing.graph import Block, Guard, Output, Place, Step, blocks
+from dualtape.tracing.passes import frozen, scattered, uses_in
+from dualtape.tracing.symbol import method
+
+OPERATORS = {
+    np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.matmul: "@", np.floor_divide: "//",
+    np.remainder: "%", np.less: "<", np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=", np.equal: "==",
+    np.not_equal: "!=", np.bitwise_and: "&", np.bitwise_or: "|",
+}  # fmt: skip
+CONSTANTS = (float, int, bool, str, type(None), type(Ellipsis))
+INDENT = "    "
+
+
+class Unknown:
+    """What a program returns where it met an answer that it does not know."""
+
+
+UNKNOWN = Unknown()
+
+
+class Program:
+    """The source of a graph, and what its names stand for."""
+
+    def __init__(self, name: str, inputs: Sequence[str], root: Block) -> None:
+        self.name, self.inputs = name, list(inputs)
+        # Whether one array is all that comes out, whichever way it goes.
+        ends = [block.end for block in blocks(root) if block.end.__class__ is Output]
+        self.single = all([len(end.leaves) == 1 and end.rebuild is next and not end.assigned for end in ends])
+        # Names of functions and constants, in the order of their first use.
+        self.names: dict[str, Any] = {}
+        self.known: dict[Any, str] = {}
+        self.uses = uses_in(root)
+        self.opaque: dict[str, Any] = {}
+        self.variables: dict[int, str] = {-1 - k: n for k, n in enumerate(self.inputs)}
+        self.steps: dict[int, Step] = {}
+        self.lines: list[str] = []
+        self.block(root, 1)
+
+    # ---- statements
+    def block(self, block: Block, depth: int) -> None:
+        """The statements of a block and of what follows it."""
+        indent = INDENT * depth
+        for step in block.steps:
+            if self.uses[step.number]:
+                name = self.variables[step.number] = f"t{step.number}"
+                self.steps[step.number] = step
+                if step.function is scattered:
+                    self.lines += [indent + line for line in self.scatter(name, *step.args)]
+                else:
+                    self.lines.append(f"{indent}{name} = {self.call(step)}")
+        end = block.end
+        if isinstance(end, Guard):
+            self.guard(end, depth)
+        elif end is not None:
+            self.lines.append(f"{indent}return {self.outputs(end)}")
+
+    def scatter(self, name: str, shape: Any, dtype: Any, parts: Any) -> list[str]:
+        """Zeros, and what is added into them."""
+        kind = "" if dtype == np.float64 else f", {self.argument(dtype)}"
+        lines = [f"{name} = {self.function(np.zeros)}({self.argument(shape)}{kind})"]
+        for k, (value, index, basic) in enumerate(parts):
+            if basic:
+                lines.append(f"{name}[{self.index(index)}] {'+=' if k else '='} {self.argument(value)}")
+            else:
+                lines.append(f"{self.function(np.add.at)}({name}, {self.argument(index)}, {self.argument(value)})")
+        return lines
+
+    def guard(self, guard: Guard, depth: int) -> None:
+        """A question and what follows each answer."""
+        indent = INDENT * depth
+        asked = self.question(guard)
+        answers = list(guard.branches)
+        if len(answers) == 1:
+            answer = answers[0]
+            if guard.question == "position":
+                self.lines.append(f"{indent}if {asked} != {answer}:")
+            else:
+                self.lines.append(f"{indent}if {'not ' if answer else ''}{asked}:")
+            self.lines.append(f"{indent}{INDENT}return UNKNOWN")
+            self.block(guard.branches[answer], depth)
+            return
+        if guard.question != "position":
+            self.lines.append(f"{indent}if {asked}:")
+            self.block(guard.branches[True], depth + 1)
+            self.lines.append(f"{indent}else:")
+            self.block(guard.branches[False], depth + 1)
+            return
+        for k, answer in enumerate(answers):
+            self.lines.append(f"{indent}{'elif' if k else 'if'} {asked} == {answer}:")
+            self.block(guard.branches[answer], depth + 1)
+        self.lines.append(f"{indent}return UNKNOWN")
+
+    def question(self, guard: Guard) -> str:
+        """A question as an expression."""
+        of = self.place(guard.of)
+        before = self.steps.get(guard.of.step)
+        if guard.question == "every" and before is not None and before.function is np.not_equal and before.args[1] == 0:
+            x, size = self.place(before.args[0]), prod(before.results[0])
+            return f"({self.function(np.count_nonzero)}({x}) == {size})"
+        return {
+            "truth": of,
+            "position": of,
+            "some": f"{of}.any()",
+            "every": f"{of}.all()",
+            "finite": f"{self.function(np.isfinite)}({of}).all()",
+        }[guard.question]
+
+    def outputs(self, end: Output) -> str:
+        """Results and new values, as one tuple."""
+        items = [self.argument(leaf) for leaf in (*end.leaves, *end.assigned.values())]
+        return items[0] if self.single else ", ".join([str(end.number), *items]) + "," * (not items)
+
+    # ---- expressions
+    def call(self, step: Step) -> str:
+        """A step as an expression."""
+        function, args, kwargs = step.function, step.args, step.kwargs
+        if function is operator.getitem:
+            return f"{self.place(args[0])}[{self.index(args[1])}]"
+        if function is getattr:
+            return f"{self.place(args[0])}.{args[1]}"
+        if function is method:
+            return f"{self.argument(args[0])}.{args[1]}({self.arguments(args[2:], kwargs)})"
+        if function.__class__ is np.ufunc and not kwargs and len(args) == 2 and function in OPERATORS:
+            return f"{self.argument(args[0])} {OPERATORS[function]} {self.argument(args[1])}"
+        if function is np.negative and not kwargs:
+            return f"-{self.argument(args[0])}"
+        return f"{self.function(function, step.row)}({self.arguments(args, kwargs)})"
+
+    def arguments(self, args: Any, kwargs: Any) -> str:
+        """Arguments between brackets."""
+        named = [f"{k}={self.argument(v)}" for k, v in kwargs.items()]
+        return ", ".join([*map(self.argument, args), *named])
+
+    def argument(self, a: Any) -> str:
+        """An argument: a name, a literal, or a constant under a name."""
+        if a.__class__ is Place:
+            return self.place(a)
+        if a.__class__ is tuple:
+            return f"({', '.join(map(self.argument, a))}{',' * (len(a) == 1)})"
+        if a.__class__ is list:
+            return f"[{', '.join(map(self.argument, a))}]"
+        if a.__class__ is dict:
+            return "{" + ", ".join([f"{k!r}: {self.argument(v)}" for k, v in a.items()]) + "}"
+        if a.__class__ is slice:
+            return f"slice({', '.join(map(self.argument, (a.start, a.stop, a.step)))})"
+        if a is Ellipsis:
+            return "..."
+        if a.__class__ in CONSTANTS and a == a and a not in (float("inf"), -float("inf")):
+            return repr(a) if not (a.__class__ in (float, int) and a < 0) else f"({a!r})"
+        if isinstance(a, np.dtype) and a.type in np.sctypeDict.values():
+            return self.function(a.type)
+        return self.function(a) if callable(a) else self.constant(a)
+
+    def index(self, index: Any) -> str:
+        """What stands between square brackets."""
+        if index.__class__ is tuple and index:
+            return ", ".join(map(self.index, index)) + "," * (len(index) == 1)
+        if index.__class__ is slice:
+            parts = ["" if a is None else self.argument(a) for a in (index.start, index.stop, index.step)]
+            return ":".join(parts[: 3 if parts[2] else 2])
+        return self.argument(index).removeprefix("(").removesuffix(")") if index.__class__ is int else self.argument(index)
+
+    def place(self, place: Place) -> str:
+        """The name of a value."""
+        name = self.variables[place.step]
+        return name if place.item is None else f"{name}[{place.item}]"
+
+    def constant(self, value: Any) -> str:
+        """A name for a constant."""
+        key = frozen(value)
+        if key not in self.known:
+            self.known[key] = name = f"c{sum([n[0] == 'c' and n[1:].isdigit() for n in self.names])}"
+            self.names[name] = value
+        return self.known[key]
+
+    def function(self, function: Any, row: Any = None) -> str:
+        """A name for a function: NumPy's own, or the kernel of a row."""
+        if function in self.known:
+            return self.known[function]
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, np.ufunc):
+            name = f"{self.function(owner)}.{function.__name__}"
+            self.known[function] = name
+            return name
+        wanted = row.name if row is not None else getattr(function, "__name__", "function").strip("<>")
+        name, k = wanted if wanted.isidentifier() else "function", 1
+        while name in self.names or name in self.inputs:
+            k += 1
+            name = f"{wanted}_{k}"
+        self.known[function] = name
+        self.names[name] = function
+        if row is not None:
+            self.opaque[name] = row
+        return name
+
+    # ---- the whole
+    def body(self) -> str:
+        """The function as source."""
+        return f"def {self.name}({', '.join(self.inputs)}):\n" + "\n".join(self.lines) + "\n"
+
+    def compiled(self, names: dict[str, Any] | None = None) -> Callable[..., Any]:
+        """The function, with its names or others."""
+        space: dict[str, Any] = {"UNKNOWN": UNKNOWN, **(self.names if names is None else names)}
+        exec(compile(self.body(), f"<{self.name}>", "exec"), space)
+        return space[self.name]  # type: ignore[no-any-return]
