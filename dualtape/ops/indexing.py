@@ -24,10 +24,10 @@ from dualtape.core.edges import Together
 from dualtape.core.families import linear
 from dualtape.core.lookup import register
 from dualtape.core.recorders import STACK
-from dualtape.core.standin import Standin
+from dualtape.core.standin import OPEN, Standin
 from dualtape.core.table import Edge, Row, publish
 from dualtape.core.tangents import TangentRecorder
-from dualtape.core.tensor import Node, Operand, Tensor, new, new_id, operand, raw, tensor, wrap
+from dualtape.core.tensor import Node, Operand, Tensor, among, new, new_id, operand, raw, tensor, wrap
 from dualtape.facts import costs, patterns
 from dualtape.ops import elementwise as elementary
 from dualtape.ops import nondifferentiable as absent
@@ -101,6 +101,8 @@ class Getitem(Edge):
     moves = True
 
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
+        if OPEN[0] and t.__class__ is ndarray:  # a stand-in may be in the index
+            return self.row.kernel(t, index=kept[0], basic=kept[1])
         return t[kept[0]]
 
     def pull(self, entry: Any, g: Any, cotangents: Any, raw: bool) -> None:
@@ -108,7 +110,13 @@ class Getitem(Edge):
         if not (cotangents.cut if basic else cotangents.masked):
             cotangents.leave_out(raw) if basic else cotangents.select(raw)
         before = cotangents.get(i)
-        if g.__class__ is Tensor or before.__class__ is Tensor or isinstance(g, Standin) or isinstance(before, Standin):
+        if (
+            g.__class__ is Tensor
+            or before.__class__ is Tensor
+            or isinstance(g, Standin)
+            or isinstance(before, Standin)
+            or (not basic and OPEN[0] and among((index,)) is not None)
+        ):
             if basic and not g.shape and before.__class__ is Tensor and i in cotangents.owned:
                 # One element: added where it belongs, so that a loop over elements is linear at every order.
                 total = before[index] + g

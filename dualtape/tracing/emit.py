@@ -50,20 +50,27 @@ class Program:
     # ---- statements
     def block(self, block: Block, depth: int) -> None:
         """The statements of a block and of what follows it."""
-        indent = INDENT * depth
+        errors = None
         for step in block.steps:
             if self.uses[step.number]:
+                if step.errors != errors:
+                    errors = step.errors
+                    if errors is not None:
+                        named = ", ".join([f"{k}={v!r}" for k, v in errors.items() if np.geterr()[k] != v])
+                        self.lines.append(f"{INDENT * depth}with {self.function(np.errstate)}({named}):")
+                indent = INDENT * (depth + (errors is not None))
                 name = self.variables[step.number] = f"t{step.number}"
                 self.steps[step.number] = step
                 if step.function is scattered:
                     self.lines += [indent + line for line in self.scatter(name, *step.args)]
                 else:
                     self.lines.append(f"{indent}{name} = {self.call(step)}")
+        indent = INDENT * depth
         end = block.end
         if isinstance(end, Guard):
             self.guard(end, depth)
-        elif end is not None:
-            self.lines.append(f"{indent}return {self.outputs(end)}")
+        else:
+            self.lines.append(f"{indent}return {'UNKNOWN' if end is None else self.outputs(end)}")
 
     def scatter(self, name: str, shape: Any, dtype: Any, parts: Any) -> list[str]:
         """Zeros, and what is added into them."""

@@ -4,317 +4,347 @@ from __future__ import annotations
 
 import functools
 import inspect
-import struct
-from collections.abc import Callable
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from dualtape.core import recorders
-from dualtape.core.recorders import INSIDE, STACK, Recorder
-from dualtape.core.standin import OPEN, Standin
-from dualtape.core.tensor import Node, Operand, Tensor, operand, tensor, wrap
-from dualtape.modes.accumulator import ForwardAccumulator
-from dualtape.modes.structure import flatten, is_leaf
-from dualtape.modes.tape import GradientTape
-from dualtape.modes.variable import Variable
-from dualtape.tracing.emit import UNKNOWN, Program
-from dualtape.tracing.graph import Graph, Output, Place, described
-from dualtape.tracing.passes import improved
-from dualtape.tracing.symbol import Diverged, Symbol, Tracer, method
-from dualtape.transforms.arguments import holds_tensor, ndarray_of, result
-from dualtape.transforms.calls import connect
+from dualtape.core.recorders import INSIDE, STACK
+from dualtape.core.tensor import Operand, Tensor, tensor
+from dualtape.modes.constant import constant
+from dualtape.modes.spec import TensorSpec
+from dualtape.modes.structure import flatten
+from dualtape.tracing.derivative import connected
+from dualtape.tracing.emit import UNKNOWN
+from dualtape.tracing.keys import Arguments, difference
+from dualtape.tracing.symbol import Diverged
+from dualtape.tracing.trace import Trace
+from dualtape.transforms.arguments import ensure_callable, holds_tensor
 
-__all__ = ["function"]
+__all__ = ["function", "run_functions_eagerly"]
 
 ndarray = np.ndarray
+EAGERLY = [False]
+# The retrace that is worth a warning.
+MANY = 5
 
 
-class Reads(Recorder):
-    """Gives Variables a Symbol for their value while a function is traced, and their own back afterwards."""
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Let functions made by ``function`` run as they stand, untraced, or no longer.
 
-    def __init__(self, trace: Trace, tracer: Tracer) -> None:
-        super().__init__(None)
-        self.trace, self.tracer = trace, tracer
-        self.before: dict[int, tuple[Variable, Node]] = {}
-        self.start: dict[int, Any] = {}
+    Args:
+        run_eagerly: whether they do.
 
-    def tracks(self, node: Any) -> bool:
-        return False
-
-    def see(self, *told: Any) -> None:
-        """It follows nothing."""
-
-    def access(self, variable: Any) -> None:
-        if id(variable) in self.before:
-            return
-        node = variable._node
-        k = self.trace.place_of(variable)
-        self.before[id(variable)] = variable, node
-        symbol = Symbol(self.tracer, Place(-1 - k), node.value)
-        self.start[id(variable)] = symbol
-        variable._node = Node(symbol, node.id)
-
-    def restore(self) -> dict[int, Any]:
-        """Give the Variables their values back; those that were assigned, by their place among the inputs."""
-        assigned = {}
-        for i, (variable, node) in self.before.items():
-            value = variable._node.value
-            if value is not self.start[i]:
-                assigned[self.trace.place_of(variable)] = value
-            variable._node = node
-        return assigned
+    Example:
+        >>> import dualtape as dt
+        >>> dt.run_functions_eagerly(True)
+        >>> dt.run_functions_eagerly(False)
+    """
+    EAGERLY[0] = bool(run_eagerly)
 
 
-class Trace:
-    """What a function does with arguments of one kind."""
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Sequence[TensorSpec] | None = None,
+    reduce_retracing: bool = False,
+) -> Any:
+    """A function that is traced into a graph of NumPy calls, and runs as a program; a decorator, for methods as well.
 
-    def __init__(self, owner: Function, likes: list[Any]) -> None:
-        self.owner, self.likes, self.count = owner, likes, len(likes)
-        self.graph = Graph()
-        self.variables: list[Variable] = []
-        self.places: dict[int, int] = {}
-        self.outputs: list[Output] = []
-        self.program: Program | None = None
-        self.run: Callable[..., Any] = lambda *values: UNKNOWN
+    The first call with arguments of a kind (structure, shapes, dtypes, Python values) runs ``func`` itself and notes what
+    it computes. Later calls run the program that was noted: straight lines of NumPy, which ``source`` shows. Derivatives
+    that ``func`` takes are part of its program. What Python asked of a value (``if``, ``while``, an index) is asked again
+    by the program; at an answer that is new, ``func`` is traced on along another way.
 
-    def place_of(self, variable: Variable) -> int:
-        """The place of a Variable among the inputs, a new one if it was not met before."""
-        k = self.places.get(id(variable))
-        if k is None:
-            k = self.places[id(variable)] = self.count + len(self.variables)
-            self.variables.append(variable)
-        return k
+    Args:
+        func: a function of arrays, nested structures of them, and Python values. Python values are part of the program;
+            so are arrays that it finds outside (as copies). Variables are read and assigned when a program runs, random
+            numbers are drawn from generators among the arguments.
+        input_signature: a TensorSpec for each positional argument, to which they are converted and held.
+        reduce_retracing: no warning where many kinds of arguments are traced.
 
-    def follow(self, call: Callable[..., Any], values: list[Any]) -> tuple[Output, list[Any], dict[int, Any]]:
-        """Run the function itself on Symbols, noting what is new; what came out, and the new values of Variables."""
-        tracer = Tracer(self.graph)
-        reads = Reads(self, tracer)
-        OPEN[0] += 1
-        try:
-            with recorders.under((reads,)):
-                out = call([tensor(Symbol(tracer, Place(-1 - k), v)) for k, v in enumerate(values)])
-                leaves, rebuild = flatten(out)
-                found = [given(tracer, leaf) for leaf in leaves]
-        finally:
-            OPEN[0] -= 1
-            reads.live = False
-            assigned = reads.restore()
-            tracer.open = False
-        output = Output(
-            len(self.outputs),
-            [leaf.place if leaf.__class__ is Symbol else leaf for leaf in found],
-            rebuild,
-            {k: v.place if v.__class__ is Symbol else v for k, v in assigned.items()},
-        )
-        if tracer.position < len(tracer.block.steps) or tracer.block.end is not None:
-            raise Diverged
-        tracer.block.end = output
-        self.outputs.append(output)
-        self.emit()
-        return output, [plain(leaf) for leaf in found], {k: plain(v) for k, v in assigned.items()}
+    Returns:
+        A function with the arguments of ``func``. Results are arrays where all arguments are, outside of recorders;
+        else Tensors. It is differentiable in both modes, to any order.
 
-    def emit(self) -> None:
-        """Make the program of the graph as it is now."""
-        names = [f"x{k}" for k in range(self.count)] + [f"v{k}" for k in range(len(self.variables))]
-        likes = [*self.likes, *map(described, self.variables)]
-        self.program = Program(self.owner.name, names, improved(self.graph.root, likes))
-        self.run = self.program.compiled()
+    Raises:
+        TypeError: where a value would become a constant of the program (``float``, a size that depends on elements), or
+            a Tensor from outside that a recorder follows is used.
 
-
-def plain(value: Any) -> Any:
-    return value.value if value.__class__ is Symbol else value
-
-
-def given(tracer: Tracer, leaf: Any) -> Any:
-    """A result as a program gives it: memory of its own; what is no array stays as it is."""
-    if not isinstance(leaf, (Operand, ndarray, Standin, np.generic)):
-        return leaf
-    x = result(leaf)._node.value
-    if isinstance(x, Standin) and x.__class__ is not Symbol:
-        raise TypeError("a traced function returned a value of a batch that ended in it")
-    value = plain(x)
-    if value.__class__ is ndarray and (x.__class__ is not Symbol or not value.flags.owndata or x.place.step < 0):
-        return tracer.step(method, (x, "copy"), {})
-    return x
+    Example:
+        >>> import numpy as np, dualtape as dt
+        >>> @dt.function
+        ... def f(x):
+        ...     return np.sum(np.sin(x) * x)
+        >>> f(np.array([1.0, 2.0])), dt.grad(f)(np.array([0.0, 1.0]))
+        (np.float64(2.6600658384748063), array([0.        , 1.38177329]))
+        >>> print(f.source())
+        def f(x):
+            t0 = sin(x)
+            t1 = t0 * x
+            t2 = add.reduce(t1, axis=None)
+            return t2
+    """
+    if func is None:
+        return lambda f: Function(f, input_signature, reduce_retracing)
+    return Function(func, input_signature, reduce_retracing)
 
 
 class Function:
     """A function made by ``function``."""
 
-    def __init__(self, f: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        input_signature: Sequence[TensorSpec] | None = None,
+        reduce_retracing: bool = False,
+        effects: bool = True,
+    ) -> None:
+        ensure_callable("function", f)
         functools.update_wrapper(self, f)
         self.f = f
         name = getattr(f, "__name__", "function")
         self.name = name if name.isidentifier() else "function"
         self.signature = inspect.signature(f)
+        self.input_signature = None if input_signature is None else tuple(input_signature)
+        self.quiet = reduce_retracing
+        # Whether Variables are assigned: not by the derivatives of a function.
+        self.effects = effects
         self.traces: dict[Any, Trace] = {}
-        self.kept: list[Any] = []
+        self.derived: dict[Any, Any] = {}
         self.trace_count = 0
-        self.hot: Any = None
+        self.lock = RLock()
+        # Of the last kind of arguments that were arrays alone: shapes, dtypes, trace.
+        self.hot: tuple[Any, Any, Trace] | None = None
+        # Objects that keys speak of by their identity.
+        self.held: list[Any] = []
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
 
+    def __repr__(self) -> str:
+        return f"<function {self.name}, traced>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hot = self.hot
-        if hot is not None and not kwargs and len(args) == hot[0] and not (STACK.get() or INSIDE.get()):
-            for a, shape, dtype in zip(args, hot[1], hot[2]):
-                if a.__class__ is not ndarray or a.shape != shape or a.dtype is not dtype:
-                    break
-            else:
-                out = hot[3].run(*args)
-                if out is not UNKNOWN:
-                    if hot[3].program.single:
-                        return out
-                    return hot[3].outputs[out[0]].rebuild(iter(out[1:]))
-        return self.call(args, kwargs)
+        if hot is not None and not kwargs and not (STACK.get() or INSIDE.get() or EAGERLY[0]):
+            shapes, dtypes, trace = hot
+            if len(args) == len(shapes):
+                for a, shape, dtype in zip(args, shapes, dtypes, strict=True):
+                    if a.__class__ is not ndarray or a.shape != shape or a.dtype is not dtype:
+                        break
+                else:
+                    try:
+                        out = trace.run(*args)
+                    except Exception:  # what the function makes of it, it shows itself
+                        out = UNKNOWN
+                    if out is not UNKNOWN:
+                        if trace.program.single:  # type: ignore[union-attr]
+                            return out
+                        return trace.outputs[out[0]].rebuild(iter(out[1:]))
+        return self.called(args, kwargs)
 
-    def call(self, args: Any, kwargs: Any) -> Any:
+    def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function on any arguments."""
-        bound = self.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        every = (bound.args, bound.kwargs)
-        leaves, rebuild = flatten(every)
-        slots = [k for k, leaf in enumerate(leaves) if isinstance(leaf, (ndarray, np.generic, Tensor, Standin))]
-        xs = [operand(leaves[k]) for k in slots]
-        if any([x.__class__ is Tensor and isinstance(x._node.value, Standin) for x in xs]):
+        if EAGERLY[0]:
             return self.f(*args, **kwargs)
-        outermost = recorders.outermost() and not holds_tensor(every)
-        nodes = [x._node if x.__class__ is Tensor else Node(np.asarray(x)[()]) for x in xs]
-        values = [n.value for n in nodes]
-        others = [None if k in set(slots) else leaf for k, leaf in enumerate(leaves)]
-        key = (structure_of(every), tuple([described(v) for v in values]), tuple(map(static, others)))
-
-        def call(tensors: list[Tensor]) -> Any:
-            filled = list(others)
-            for k, x in zip(slots, tensors, strict=True):
-                filled[k] = x
-            args, kwargs = rebuild(iter(filled))
+        given = self.arguments(args, kwargs)
+        if given.is_traced():
             return self.f(*args, **kwargs)
-
-        trace = self.traces.get(key)
-        if trace is None:
-            trace = self.traces[key] = Trace(self, [described(v) for v in values])
-            self.kept.append(others)
-            self.trace_count += 1
-        reads = [v.value() if recorders.live() else v for v in trace.variables]
-        out = trace.run(*values, *[v._value() for v in reads])
-        assigned: Any
-        if out is UNKNOWN:
-            try:
-                output, found, assigned = trace.follow(call, values)
-            except Diverged:
-                trace = self.traces[key] = Trace(self, [described(v) for v in values])
-                self.trace_count += 1
-                output, found, assigned = trace.follow(call, values)
-            reads = [v.value() if recorders.live() else v for v in trace.variables]
-            if outermost and not trace.variables and len(slots) == len(leaves) and not kwargs:
-                if all([a.__class__ is ndarray for a in args]):
-                    self.hot = (len(args), [v.shape for v in values], [v.dtype for v in values], trace)
-        elif trace.program.single:
-            output, found, assigned = trace.outputs[0], [out], {}
-        else:
-            output = trace.outputs[out[0]]
-            n = len(output.leaves)
-            found, assigned = list(out[1 : 1 + n]), dict(zip(output.assigned, out[1 + n :], strict=True))
+        outermost = recorders.outermost() and not holds_tensor(given.every)
+        trace = self.traces.get(given.key) or self.retraced(given)
         live = recorders.live()
         if live:
-            operands = [*nodes, *[r._node for r in reads]]
-            found = self.connected(trace, call, output, operands, found)
-        for k, value in assigned.items():
-            trace.variables[k - trace.count].assign(value)
+            self.ensure_own(trace)
+        found = self.run(trace, given)
+        if found is None:
+            return self.f(*args, **kwargs)
+        trace, (output, leaves, assigned), reads = found
+        if live:
+            operands = [*given.nodes, *[x._node for x in reads]]
+            leaves = connected(self, trace, given.caller(self.f), output, operands, leaves)
+        if self.effects:
+            for k, value in zip(output.assigned, assigned, strict=True):
+                if k < trace.count:
+                    write(given.leaves[given.slots[k]], value)
+                else:
+                    trace.variables[k - trace.count].assign(value)
         if not outermost:
-            found = [tensor(y) if isinstance(y, (ndarray, np.generic)) else y for y in found]
-        return output.rebuild(iter(found))
+            leaves = [tensor(y) if isinstance(y, (ndarray, np.generic)) else y for y in leaves]
+        return output.rebuild(iter(leaves))
 
-    def connected(self, trace: Trace, call: Any, output: Output, operands: list[Node], found: list[Any]) -> list[Any]:
-        """Results that recorders outside know by one operation."""
-        arrays = [k for k, y in enumerate(found) if isinstance(y, (ndarray, np.generic))]
-        floating = [k for k, n in enumerate(operands) if n.value.dtype.kind in "fc"]
-        followed = [k for k in floating if recorders.is_tracked(operands[k])]
-        if not followed:
-            return found
-        count, variables = trace.count, trace.variables
-        inputs = [k for k in followed if k < count]
-        read = [variables[k - count] for k in followed if k >= count]
-        carried = [k for k in arrays if found[k].dtype.kind in "fc"]
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """The arguments of a call, with defaults filled in, and converted to the input signature."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
+        bound.apply_defaults()
+        args, kwargs = bound.args, bound.kwargs
+        if self.input_signature is not None:
+            args = conformed(self.name, args, kwargs, self.input_signature)
+        return Arguments(args, kwargs)
 
-        def outs_of(tensors: Any) -> list[Any]:
-            return [flatten(call(tensors))[0][k] for k in carried] if False else pick(flatten(call(tensors))[0], carried)
+    def retraced(self, given: Arguments) -> Trace:
+        """A trace for arguments of a new kind."""
+        with self.lock:
+            last = next(reversed(self.traces), None)
+            cause = "the first call" if last is None else difference(given.key, last)
+            trace = self.traces[given.key] = self.new_trace(given, cause)
+        return trace
 
-        def pulled(tensors: list[Any], gs: list[Any]) -> Any:
-            with GradientTape() as tape:
-                tape.watch([tensors[k] for k in inputs])
-                ys = outs_of(tensors)
-            sources = [*[tensors[k] for k in inputs], *read]
-            return tape.gradient(ys, sources, output_gradients=gs, unconnected_gradients="zero")
+    def new_trace(self, given: Arguments, cause: str) -> Trace:
+        """An empty trace."""
+        self.trace_count += 1
+        if self.trace_count == MANY + 1 and not self.quiet:
+            warnings.warn(
+                f"{self.name} is traced for the {self.trace_count}th time, because of {cause}. Tracing costs more than "
+                "running untraced: see its trace_report()",
+                stacklevel=4,
+            )
+        self.held.append(given.leaves)
+        return Trace(self.name, given.names(self.signature), given.likes(), cause)
 
-        def pushed(tensors: list[Any], ts: list[Any]) -> Any:
-            with ForwardAccumulator([*[tensors[k] for k in inputs], *read], ts) as acc:
-                ys = outs_of(tensors)
-            return [acc.jvp(y, unconnected_gradients="zero") for y in ys]
+    def run(self, trace: Trace, given: Arguments) -> Any:
+        """The trace, what came out of it, and the Variables as they were read; None if it is to run untraced."""
+        reads = read(trace)
+        before = states(given) if trace.draws else None
+        try:
+            out = trace.run(*given.values, *[x._node.value for x in reads])
+        except Exception:  # what the function makes of it, it shows itself
+            out = UNKNOWN
+        if out is not UNKNOWN:
+            return trace, trace.outcome(out), reads
+        if before is not None:
+            restore(given, before)
+        with self.lock:
+            if trace.full:
+                self.warn_of_ways(trace)
+                return None
+            call = given.caller(self.f)
+            try:
+                found = trace.follow(call, given.values)
+            except Diverged:
+                if before is not None:
+                    restore(given, before)
+                trace = self.new_trace(given, "what it does: it depends on more than its arguments and Variables")
+                self.traces[given.key] = trace
+                found = trace.follow(call, given.values)
+            self.heat(trace, given)
+        reads = read(trace)
+        return trace, found, reads
 
-        key = (output.number, tuple(followed))
-        if key not in self.derived:
-            self.derived[key] = Function(pulled), Function(pushed)
-        pull, push = self.derived[key]
+    def heat(self, trace: Trace, given: Arguments) -> None:
+        """Let calls with arrays like these take the short way, if nothing but arrays goes in and comes out."""
+        args, kwargs = given.every
+        arrays = not kwargs and all([a.__class__ is ndarray for a in args]) and self.input_signature is None
+        inner = any([output.assigned for output in trace.outputs])
+        self.hot = None
+        if arrays and not trace.variables and not inner and len(args) == len(given.leaves):
+            self.hot = [a.shape for a in args], [a.dtype for a in args], trace
 
-        def primals_of(primals: list[Tensor]) -> list[Any]:
-            every: list[Any] = [wrap(n) for n in operands[:count]]
-            for k, x in zip(followed, primals, strict=True):
-                if k < count:
-                    every[k] = x
-            return every
+    def ensure_own(self, trace: Trace) -> None:
+        """Refuse a Tensor from outside that a recorder follows: a program has its value alone."""
+        for node in trace.captured.values():
+            if recorders.is_tracked(node):
+                raise TypeError(
+                    f"{self.name} uses a Tensor of shape {node.value.shape} from outside that a recorder follows, and its "
+                    "program has the value alone: make it an argument, or pass it through dualtape.stop_gradient"
+                )
 
-        outs = connect(
-            self.name,
-            [operands[k] for k in followed],
-            [tensor(found[k]) for k in arrays],
-            lambda primals, gs, raw: pull(primals_of(primals), gs),
-            lambda primals, ts, raw: push(primals_of(primals), ts),
-        )
-        found = list(found)
-        for k, y in zip(arrays, outs, strict=True):
-            found[k] = y
-        return found
+    def warn_of_ways(self, trace: Trace) -> None:
+        """Say once that a function divides too often, and where."""
+        if trace.cause is not None and not getattr(trace, "warned", False):
+            lines = Counter([guard.line for guard in trace.guards()])
+            (place, _), *_ = lines.most_common(1) or [((None), 0)]
+            where = f"{place[0]}:{place[1]}" if place else "a question"
+            trace.warned = True  # type: ignore[attr-defined]
+            warnings.warn(
+                f"{self.name} goes more than {len(trace.outputs)} different ways, most of them by {where}, and runs "
+                "untraced from now on: use dualtape.where, cond or while_loop there",
+                stacklevel=5,
+            )
 
-    @functools.cached_property
-    def derived(self) -> dict[Any, Any]:
-        """The functions of derivatives that were needed."""
-        return {}
+    # ---- to look at
+    def source(self, *args: Any, **kwargs: Any) -> str:
+        """The program as Python source, for arguments like these; of all kinds that were traced, if none are given."""
+        if args or kwargs:
+            given = self.arguments(args, kwargs)
+            if given.key not in self.traces:
+                self.run(self.retraced(given), given)
+            return program_of(self.traces[given.key])
+        return "\n".join(map(program_of, self.traces.values()))
 
-    def source(self) -> str:
-        """The programs, as source."""
-        return "\n".join([t.program.body() for t in self.traces.values() if t.program])
-
-
-def pick(leaves: list[Any], places: list[int]) -> list[Any]:
-    return [leaves[k] for k in places]
-
-
-def structure_of(value: Any) -> Any:
-    """What is the same for structures of the same form."""
-    if value is None or is_leaf(value):
-        return value is None
-    if isinstance(value, dict):
-        return dict, tuple([(k, structure_of(v)) for k, v in value.items()])
-    if isinstance(value, (list, tuple)):
-        return type(value), tuple(map(structure_of, value))
-    return type(value), tuple([(n, structure_of(getattr(value, n))) for n in value.__dataclass_fields__])
-
-
-def static(leaf: Any) -> Any:
-    """What a program depends on of an argument that is no array: type and value, floats by their bits; else identity."""
-    if leaf.__class__ is float:
-        return float, struct.pack("d", leaf)
-    if leaf is None or leaf.__class__ in (int, bool, str, bytes):
-        return leaf.__class__, leaf
-    if leaf.__class__ is complex:
-        return complex, struct.pack("dd", leaf.real, leaf.imag)
-    return type(leaf), id(leaf)
+    def trace_report(self) -> str:
+        """What was traced: kinds of arguments and why, the ways of each and what divides them, what was baked in."""
+        lines = []
+        for k, trace in enumerate(self.traces.values()):
+            shapes = ", ".join([f"{n} {described_as(like)}" for n, like in zip(trace.names, trace.likes, strict=True)])
+            lines.append(f"trace {k} of {self.name}({shapes}): {trace.cause}")
+            steps = 0 if trace.program is None else len(trace.program.steps)
+            lines.append(f"    {len(trace.outputs)} way(s), {steps} steps")
+            for guard in trace.guards():
+                place = f"{guard.line[0]}:{guard.line[1]}" if guard.line else "inside"
+                lines.append(f"    {guard.question} of a value at {place}: {', '.join(map(str, guard.branches))}")
+            for v in trace.variables:
+                lines.append(f"    Variable {v.name} {v.shape}")
+            if trace.program is not None:
+                for name, value in trace.program.names.items():
+                    if isinstance(value, (ndarray, np.generic)):
+                        lines.append(f"    {name}: a copy of an array of shape {value.shape}, dtype {value.dtype}")
+        return "\n".join(lines)
 
 
-def function(f: Callable[..., Any]) -> Function:
-    """Trace."""
-    return Function(f)
+def program_of(trace: Trace) -> str:
+    """The source of a trace."""
+    return "" if trace.program is None else trace.program.body()
+
+
+def described_as(like: Any) -> str:
+    """The shape and dtype of an input, in words."""
+    return "a random generator" if like.dtype is None else f"{like.shape} {like.dtype}"
+
+
+def read(trace: Trace) -> list[Tensor]:
+    """The Variables of a trace, as they are read now."""
+    return [v.value() if STACK.get() else tensor(v._value()) for v in trace.variables]
+
+
+def states(given: Arguments) -> list[Any]:
+    """The states of the random generators among the arguments."""
+    return [v.bit_generator.state if isinstance(v, np.random.Generator) else None for v in given.values]
+
+
+def restore(given: Arguments, before: list[Any]) -> None:
+    """Give random generators the states they had."""
+    for v, state in zip(given.values, before, strict=True):
+        if state is not None:
+            v.bit_generator.state = state
+
+
+def write(leaf: Any, value: Any) -> None:
+    """Write into an argument what the function wrote into it."""
+    leaf[...] = value
+
+
+def conformed(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], specs: tuple[TensorSpec, ...]
+) -> tuple[Any, ...]:
+    """Arguments converted to the dtypes of a signature, and held to its shapes."""
+    if len(args) != len(specs) or kwargs:
+        raise TypeError(f"{name} has {len(specs)} arguments by its input_signature, and was called with {len(args)}")
+    found = []
+    for k, (arg, spec) in enumerate(zip(args, specs, strict=True)):
+        x = arg if isinstance(arg, Operand) and arg.dtype == spec.dtype else constant(arg, spec.dtype)
+        if not spec.is_compatible_with(x):
+            raise ValueError(f"{name}: argument {k} has shape {x.shape}, and its input_signature says {spec.shape}")
+        found.append(x if isinstance(arg, Operand) else x.numpy())
+    return tuple(found)
+
+
+def leaves_of(out: Any) -> list[Any]:
+    """The leaves of results."""
+    return flatten(out)[0]

@@ -30,15 +30,30 @@ class Like(NamedTuple):
 class Step:
     """One call: the function, its arguments with places for values, what came out, and the line of the user's program."""
 
-    __slots__ = ("args", "function", "kwargs", "line", "number", "results", "row")
+    __slots__ = ("args", "effect", "errors", "function", "kwargs", "line", "number", "results", "row")
 
-    def __init__(self, number: int, function: Any, args: Any, kwargs: Any, results: Any, line: Any, row: Any) -> None:
+    def __init__(
+        self,
+        number: int,
+        function: Any,
+        args: Any,
+        kwargs: Any,
+        results: Any,
+        line: Any = None,
+        row: Any = None,
+        errors: Any = None,
+        effect: bool = False,
+    ) -> None:
         self.number, self.function, self.args, self.kwargs = number, function, args, kwargs
         # A ``Like`` of the result, or a tuple of such.
         self.results = results
         self.line = line
         # Of an opaque step, the row whose kernel it is.
         self.row = row
+        # How floating-point errors are handled, where that is not as it was when the function was called.
+        self.errors = errors
+        # Whether it changes something besides (a random generator): it is carried out once, in its place.
+        self.effect = effect
 
     def same(self, function: Any, args: Any, kwargs: Any) -> bool:
         """Whether this is the call of ``function`` with these arguments."""
@@ -81,7 +96,7 @@ class Block:
 
 
 class Output(NamedTuple):
-    """What a way through the graph ends with: results in a structure, and new values of Variables."""
+    """What a way through the graph ends with: results in a structure, and new values of inputs that were assigned."""
 
     number: int
     leaves: list[Any]

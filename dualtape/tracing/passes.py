@@ -33,6 +33,8 @@ def uses_in(root: Block) -> Counter[int]:
         elif end is not None:
             uses.update([place.step for place in places_in((end.leaves, end.assigned))])
         for step in reversed(block.steps):
+            if step.effect:
+                uses[step.number] += 1
             if uses[step.number]:
                 uses.update([place.step for place in places_in((step.args, step.kwargs))])
     return uses
@@ -85,7 +87,7 @@ class Pass:
         """A step, or what stands for it."""
         function, args, kwargs = step.function, exchanged(step.args, self.new), exchanged(step.kwargs, self.new)
         row, found = step.row, None
-        for rule in RULES:
+        for rule in () if step.effect else RULES:
             found = rule(self, function, args, kwargs, step)
             if found is None:
                 continue
@@ -93,13 +95,13 @@ class Pass:
                 self.moved[step.number] = found
                 return
             function, args, kwargs, row = *found, None
-        key = function, frozen(args), frozen(kwargs)
+        key = (function, frozen(args), frozen(kwargs)) if not step.effect else step.number
         before = known.get(key)
         if before is not None:
             self.moved[step.number] = Place(before)
             return
         known[key] = step.number
-        made = Step(step.number, function, args, kwargs, step.results, step.line, row)
+        made = Step(step.number, function, args, kwargs, step.results, step.line, row, step.errors, step.effect)
         steps.append(made)
         self.made[step.number] = made
         if step.results.__class__ is Like:

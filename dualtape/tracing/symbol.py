@@ -41,20 +41,29 @@ class Tracer:
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.block = graph, graph.root
+        self.errors = np.geterr()
         # How far this run has come in the block.
         self.position = 0
         self.open = True
+        # Whether a step failed. Should the function know what to do then, the program does not, and notes no more of it.
+        self.broken = False
 
-    def step(self, function: Any, args: Any, kwargs: Any, row: Any = None) -> Any:
+    def step(self, function: Any, args: Any, kwargs: Any, row: Any = None, effect: bool = False) -> Any:
         """One call: carried out, and noted, or found to be the one that is noted."""
         if not self.open:
             raise Refused("a value of a traced function was kept and used after it: return it instead")
-        found = function(*opened(args), **opened(kwargs))
+        try:
+            found = function(*opened(args), **opened(kwargs))
+        except Exception:
+            self.broken = True
+            raise
         if not isinstance(found, (tuple, list)) and not hasattr(found, "dtype"):
             found = np.asarray(found)[()]
         args, kwargs = exchanged(args, placed), exchanged(kwargs, placed)
         steps = self.block.steps
-        if self.position < len(steps):
+        if self.broken:
+            number = 0
+        elif self.position < len(steps):
             known = steps[self.position]
             if not known.same(function, args, kwargs) or known.results != described(found):
                 raise Diverged
@@ -63,7 +72,20 @@ class Tracer:
             raise Diverged
         else:
             number = self.graph.number()
-            steps.append(Step(number, function, args, kwargs, described(found), line_of(sys._getframe(1)), row))
+            errors = np.geterr()
+            steps.append(
+                Step(
+                    number,
+                    function,
+                    args,
+                    kwargs,
+                    described(found),
+                    line_of(sys._getframe(1)),
+                    row,
+                    errors if errors != self.errors else None,
+                    effect,
+                )
+            )
         self.position += 1
         if isinstance(found, (tuple, list)):
             return tuple([Symbol(self, Place(number, k), v) for k, v in enumerate(found)])
@@ -72,6 +94,8 @@ class Tracer:
     def ask(self, question: str, of: Symbol) -> Any:
         """The answer to a question, from which on the way is the one for this answer."""
         answer = QUESTIONS[question](of.value)
+        if self.broken:
+            return answer
         block = self.block
         if self.position < len(block.steps):
             raise Diverged
@@ -182,6 +206,22 @@ class Symbol(NDArrayOperatorsMixin, Standin):
         raise Refused("a value that is traced cannot be written into: write into a Tensor, dualtape.asarray(x)")
 
 
+class Draws(np.random.Generator):
+    """A random generator of the caller's: each draw is a step, carried out with his generator whenever a program runs."""
+
+    def __init__(self, tracer: Tracer, place: Place, generator: np.random.Generator) -> None:
+        super().__init__(generator.bit_generator)
+        self.tracer, self.place, self.value = tracer, place, generator
+
+    def __getattribute__(self, name: str) -> Any:
+        get = super().__getattribute__
+        if name[0] == "_" or name in ("tracer", "place", "value"):
+            return get(name)
+        if name in ("bit_generator", "shuffle", "spawn", "permuted"):
+            raise Refused(f"a random generator's {name} in a traced function: draw with its other methods")
+        return lambda *args, **kwargs: get("tracer").step(method, (self, name, *args), kwargs, effect=True)
+
+
 def refuse(what: str, remedy: str) -> NoReturn:
     """Say that a program cannot depend on what a value is now."""
     raise Refused(f"{what} of a value that is traced would become a constant of the program: use {remedy}")
@@ -202,14 +242,17 @@ def method(x: Any, name: str, *args: Any, **kwargs: Any) -> Any:
 
 def opened(a: Any) -> Any:
     """Nested arguments with the arrays of this run for Symbols."""
-    return exchanged(a, lambda leaf: leaf.value if leaf.__class__ is Symbol else leaf)
+    return exchanged(a, lambda leaf: leaf.value if leaf.__class__ in STANDING else leaf)
 
 
 def placed(leaf: Any) -> Any:
     """An argument as a step keeps it: a place for a Symbol, and a copy of an array that somebody may write into."""
-    if leaf.__class__ is Symbol:
+    if leaf.__class__ in STANDING:
         return leaf.place
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+STANDING = (Symbol, Draws)
 
 
 def line_of(frame: FrameType | None) -> tuple[str, int] | None:

@@ -1,0 +1,192 @@
+"""What a function does with arguments of one kind: its graph, found by running it on Symbols, and the program of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dualtape.core import recorders
+from dualtape.core.recorders import Recorder
+from dualtape.core.standin import OPEN, Standin
+from dualtape.core.tensor import Node, Operand, tensor
+from dualtape.modes.structure import flatten
+from dualtape.modes.variable import Variable
+from dualtape.tracing.emit import UNKNOWN, Program
+from dualtape.tracing.graph import Graph, Guard, Like, Output, Place, blocks, described
+from dualtape.tracing.passes import improved
+from dualtape.tracing.symbol import Diverged, Draws, Symbol, Tracer, method
+from dualtape.transforms.arguments import result
+
+# How many ways of one function are kept, for arguments of one kind.
+MOST_WAYS = 16
+
+
+class Around(Recorder):
+    """What is around a function while it is traced: Variables have Symbols for their values; what else it takes from
+    outside is noted, since a program has a copy of it."""
+
+    __slots__ = ("before", "start", "trace", "tracer")
+
+    def __init__(self, trace: Trace, tracer: Tracer) -> None:
+        super().__init__(None)
+        self.trace, self.tracer = trace, tracer
+        self.before: dict[int, tuple[Variable, Node]] = {}
+        self.start: dict[int, Symbol] = {}
+
+    def tracks(self, node: Any) -> bool:
+        return False
+
+    def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Any) -> None:
+        for a in operands:
+            if a.__class__ is Node and not isinstance(a.value, Standin):
+                self.trace.captured[a.id] = a
+
+    def access(self, variable: Any) -> None:
+        if id(variable) in self.before:
+            return
+        node = variable._node
+        self.before[id(variable)] = variable, node
+        symbol = self.start[id(variable)] = Symbol(self.tracer, Place(-1 - self.trace.place_of(variable)), node.value)
+        variable._node = Node(symbol, node.id)
+
+    def restore(self) -> dict[int, Any]:
+        """Give the Variables their own values back; what they were assigned, by their place among the inputs."""
+        assigned = {}
+        for i, (variable, node) in self.before.items():
+            value = variable._node.value
+            if value is not self.start[i]:
+                assigned[self.trace.place_of(variable)] = value
+            variable._node = node
+        return assigned
+
+
+class Trace:
+    """A graph and its program; ``names`` and ``likes`` are those of the inputs, ``cause`` says why it was made."""
+
+    def __init__(self, name: str, names: Sequence[str], likes: Sequence[Like], cause: str) -> None:
+        self.name, self.names, self.likes, self.cause = name, list(names), list(likes), cause
+        self.count = len(likes)
+        self.graph = Graph()
+        self.variables: list[Variable] = []
+        self.places: dict[int, int] = {}
+        self.outputs: list[Output] = []
+        # What was taken from outside, neither an argument nor a Variable.
+        self.captured: dict[int, Node] = {}
+        self.program: Program | None = None
+        self.run: Callable[..., Any] = unknown
+
+    def place_of(self, variable: Variable) -> int:
+        """The place of a Variable among the inputs, a new one if it was not met before."""
+        k = self.places.get(id(variable))
+        if k is None:
+            k = self.places[id(variable)] = self.count + len(self.variables)
+            self.variables.append(variable)
+        return k
+
+    @property
+    def full(self) -> bool:
+        """Whether no more ways are kept."""
+        return len(self.outputs) >= MOST_WAYS
+
+    def follow(self, call: Callable[[list[Any]], Any], values: Sequence[Any]) -> tuple[Output, list[Any], list[Any]]:
+        """Run the function itself on Symbols, noting what is new.
+
+        Returns:
+            The output, its leaves, and the new values of the inputs that were assigned.
+        """
+        tracer = Tracer(self.graph)
+        around = Around(self, tracer)
+        given = [standing(tracer, Place(-1 - k), value) for k, value in enumerate(values)]
+        OPEN[0] += 1
+        try:
+            with recorders.under((around,)):
+                leaves, rebuild = flatten(call(given))
+                found = [settled(tracer, leaf) for leaf in leaves]
+                changed = {k: x._node.value for k, x in enumerate(given) if x.__class__ is not Draws}
+                changed = {k: v for k, v in changed.items() if v.__class__ is not Symbol or v.place != Place(-1 - k)}
+                changed |= around.restore()
+                assigned = {k: fresh(tracer, v) for k, v in changed.items()}
+        finally:
+            OPEN[0] -= 1
+            around.live = False
+            around.restore()
+            tracer.open = False
+        if not tracer.broken and (tracer.position < len(tracer.block.steps) or tracer.block.end is not None):
+            raise Diverged
+        output = Output(
+            len(self.outputs), [placed(x) for x in found], rebuild, {k: placed(v) for k, v in assigned.items()}
+        )
+        if not tracer.broken:
+            tracer.block.end = output
+            self.outputs.append(output)
+            self.emit()
+        return output, list(map(plain, found)), list(map(plain, assigned.values()))
+
+    def emit(self) -> None:
+        """Make the program of the graph as it is now."""
+        names = [*self.names, *[f"v{k}" for k in range(len(self.variables))]]
+        likes = [*self.likes, *map(described, self.variables)]
+        self.program = Program(self.name, names, improved(self.graph.root, likes))
+        self.run = self.program.compiled()
+
+    def outcome(self, out: Any) -> tuple[Output, list[Any], list[Any]]:
+        """What a run of the program returned, taken apart."""
+        assert self.program is not None
+        if self.program.single:
+            return self.outputs[0], [out], []
+        output = self.outputs[out[0]]
+        n = 1 + len(output.leaves)
+        return output, list(out[1:n]), list(out[n:])
+
+    def guards(self) -> Iterator[Guard]:
+        """The questions that were asked."""
+        for block in blocks(self.graph.root):
+            if isinstance(block.end, Guard):
+                yield block.end
+
+    @property
+    def draws(self) -> bool:
+        """Whether a random generator is among the arguments."""
+        return any([like.dtype is None for like in self.likes])
+
+
+def unknown(*values: Any) -> Any:
+    """The program of an empty graph."""
+    return UNKNOWN
+
+
+def standing(tracer: Tracer, place: Place, value: Any) -> Any:
+    """What a function is handed for an input."""
+    if isinstance(value, np.random.Generator):
+        return Draws(tracer, place, value)
+    return tensor(Symbol(tracer, place, value))
+
+
+def settled(tracer: Tracer, leaf: Any) -> Any:
+    """A result as a program gives it: an array with memory of its own; what is no array stays as it is."""
+    if not isinstance(leaf, (Operand, np.ndarray, Standin, np.generic)):
+        return leaf
+    x = result(leaf)._node.value
+    if isinstance(x, Standin) and x.__class__ is not Symbol:
+        raise TypeError("a traced function returns a value of a batch that ended in it")
+    return fresh(tracer, x)
+
+
+def fresh(tracer: Tracer, x: Any) -> Any:
+    """A value in memory of its own."""
+    value = plain(x)
+    if value.__class__ is np.ndarray and (x.__class__ is not Symbol or not value.flags.owndata or x.place.step < 0):
+        return tracer.step(method, (x, "copy"), {})
+    return x
+
+
+def plain(x: Any) -> Any:
+    """The value of this run."""
+    return x.value if x.__class__ is Symbol else x
+
+
+def placed(x: Any) -> Any:
+    """What an output has for a leaf."""
+    return x.place if x.__class__ is Symbol else x
