@@ -78,6 +78,7 @@ from dualtape.ops.products import *
 from dualtape.ops.reductions import *
 from dualtape.ops.shaping import *
 from dualtape.ops.sorting import *
+from dualtape.tracing.function import *
 from dualtape.transforms.byhand import *
 from dualtape.transforms.checkpoint import *
 from dualtape.transforms.custom import *

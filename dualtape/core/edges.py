@@ -10,7 +10,7 @@ import numpy as np
 from dualtape.core.apart import apart, at_once, product_apart
 from dualtape.core.calls import PLAIN
 from dualtape.core.cotangents import cast_back, fitted
-from dualtape.core.standin import finite
+from dualtape.core.standin import OPEN, finite
 from dualtape.core.table import OPERANDS, OUT, PARAMS, Edge, Row, Rule, flat
 from dualtape.core.tensor import Node, Tensor, masks, opened
 from dualtape.facts import patterns
@@ -186,7 +186,7 @@ class Linear(Edge):
 
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
         row = self.row
-        if t.__class__ is ndarray:
+        if t.__class__ is ndarray and not OPEN[0]:  # (there may be a stand-in among the keywords)
             return row.function(t, **kept)
         return (row.call if t.__class__ is Tensor else row.kernel)(t, **kept)
 

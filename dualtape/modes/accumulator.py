@@ -18,6 +18,7 @@ from dualtape.modes.constant import constant
 from dualtape.modes.indexed_slices import IndexedSlices
 from dualtape.modes.structure import flatten, is_object_array, items_of, match_structure
 from dualtape.modes.unconnected import UnconnectedGradients, wants_zero
+from dualtape.modes.variable import Variable
 
 
 class ForwardAccumulator:
@@ -61,6 +62,8 @@ class ForwardAccumulator:
                     f"{name} is a {type(x).__name__}: an accumulator follows Tensors and Variables; "
                     "make one with dualtape.constant(value)"
                 )
+            if isinstance(x, Variable):
+                x._access()  # a tangent hangs on the value that it has where this is entered
             node = x._node
             if node.id in seen:
                 raise ValueError(f"{name} is listed multiple times; add its tangents up and list it once")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,12 @@ from dualtape.modes.accumulator import ForwardAccumulator
 from dualtape.modes.structure import flatten
 from dualtape.modes.tape import GradientTape
 from dualtape.tracing.graph import Output
+from dualtape.tracing.trace import Trace
 from dualtape.transforms.calls import connect
-
-if TYPE_CHECKING:
-    from dualtape.tracing.function import Function
-    from dualtape.tracing.trace import Trace
 
 
 def connected(
-    owner: Function, trace: Trace, call: Callable[..., Any], output: Output, operands: list[Node], leaves: list[Any]
+    owner: Any, trace: Trace, call: Callable[..., Any], output: Output, operands: list[Node], leaves: list[Any]
 ) -> list[Any]:
     """The results of a call, known to the recorders that follow its operands by one operation."""
     arrays = [k for k, y in enumerate(leaves) if isinstance(y, (np.ndarray, np.generic))]
@@ -58,8 +55,8 @@ def differentiable(value: Any) -> bool:
 
 
 def rules(
-    owner: Function, trace: Trace, call: Callable[..., Any], followed: list[int], carried: list[int]
-) -> tuple[Function, Function]:
+    owner: Any, trace: Trace, call: Callable[..., Any], followed: list[int], carried: list[int]
+) -> tuple[Any, Any]:
     """The reverse and the forward rule for these operands and results, as traced functions."""
     key = id(trace), tuple(followed), tuple(carried)
     if key not in owner.derived:
@@ -78,6 +75,8 @@ def rules(
             return tape.gradient(ys, sources, output_gradients=list(cotangents), unconnected_gradients="zero")
 
         def pushed(given: list[Any], tangents: list[Any]) -> Any:
+            for v in variables:
+                v.value()  # a tangent hangs on the value that it has while this is traced
             with ForwardAccumulator([*[given[k] for k in inputs], *variables], list(tangents)) as accumulator:
                 ys = results(given)
             return [accumulator.jvp(y, unconnected_gradients="zero") for y in ys]

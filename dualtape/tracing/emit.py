@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.tracing.graph import Block, Guard, Output, Place, Step, blocks
+from dualtape.tracing.graph import Block, Guard, Like, Output, Place, Step, blocks
 from dualtape.tracing.passes import frozen, scattered, uses_in
 from dualtape.tracing.symbol import method
 
@@ -32,8 +32,8 @@ UNKNOWN = Unknown()
 class Program:
     """The source of a graph, and what its names stand for."""
 
-    def __init__(self, name: str, inputs: Sequence[str], root: Block) -> None:
-        self.name, self.inputs = name, list(inputs)
+    def __init__(self, name: str, inputs: Sequence[str], likes: Sequence[Like], root: Block) -> None:
+        self.name, self.inputs, self.likes = name, list(inputs), list(likes)
         # Whether one array is all that comes out, whichever way it goes.
         ends = [block.end for block in blocks(root) if block.end.__class__ is Output]
         self.single = all([len(end.leaves) == 1 and end.rebuild is next and not end.assigned for end in ends])
@@ -56,7 +56,8 @@ class Program:
                 if step.errors != errors:
                     errors = step.errors
                     if errors is not None:
-                        named = ", ".join([f"{k}={v!r}" for k, v in errors.items() if np.geterr()[k] != v])
+                        now = dict(np.geterr())
+                        named = ", ".join([f"{k}={v!r}" for k, v in errors.items() if now[k] != v])
                         self.lines.append(f"{INDENT * depth}with {self.function(np.errstate)}({named}):")
                 indent = INDENT * (depth + (errors is not None))
                 name = self.variables[step.number] = f"t{step.number}"
@@ -125,7 +126,19 @@ class Program:
 
     def outputs(self, end: Output) -> str:
         """Results and new values, as one tuple."""
-        items = [self.argument(leaf) for leaf in (*end.leaves, *end.assigned.values())]
+        items, seen = [], set()
+        for leaf in (*end.leaves, *end.assigned.values()):
+            text = self.argument(leaf)
+            if leaf.__class__ is Place:
+                step = self.steps.get(leaf.step)
+                like: Any = self.likes[-1 - leaf.step] if step is None else step.results
+                like = like if leaf.item is None else like[leaf.item]
+                if like.shape and (step is None or not step.fresh or leaf in seen):
+                    text += ".copy()"  # what is given out shares no memory
+                seen.add(leaf)
+            elif isinstance(leaf, np.ndarray):
+                text += ".copy()"
+            items.append(text)
         return items[0] if self.single else ", ".join([str(end.number), *items]) + "," * (not items)
 
     # ---- expressions
@@ -174,9 +187,9 @@ class Program:
         if index.__class__ is tuple and index:
             return ", ".join(map(self.index, index)) + "," * (len(index) == 1)
         if index.__class__ is slice:
-            parts = ["" if a is None else self.argument(a) for a in (index.start, index.stop, index.step)]
+            parts = ["" if a is None else self.index(a) for a in (index.start, index.stop, index.step)]
             return ":".join(parts[: 3 if parts[2] else 2])
-        return self.argument(index).removeprefix("(").removesuffix(")") if index.__class__ is int else self.argument(index)
+        return repr(index) if index.__class__ is int else self.argument(index)
 
     def place(self, place: Place) -> str:
         """The name of a value."""

@@ -1,4 +1,4 @@
-"""function: a Python function that is traced once for each kind of arguments, and then runs as a program of NumPy calls."""
+"""function: a Python function that is traced once for each kind of arguments, and runs as a program of NumPy calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from dualtape.core.recorders import INSIDE, STACK
 from dualtape.core.tensor import Operand, Tensor, tensor
 from dualtape.modes.constant import constant
 from dualtape.modes.spec import TensorSpec
-from dualtape.modes.structure import flatten
 from dualtape.tracing.derivative import connected
 from dualtape.tracing.emit import UNKNOWN
 from dualtape.tracing.keys import Arguments, difference
@@ -54,10 +53,10 @@ def function(
 ) -> Any:
     """A function that is traced into a graph of NumPy calls, and runs as a program; a decorator, for methods as well.
 
-    The first call with arguments of a kind (structure, shapes, dtypes, Python values) runs ``func`` itself and notes what
-    it computes. Later calls run the program that was noted: straight lines of NumPy, which ``source`` shows. Derivatives
-    that ``func`` takes are part of its program. What Python asked of a value (``if``, ``while``, an index) is asked again
-    by the program; at an answer that is new, ``func`` is traced on along another way.
+    The first call with arguments of a kind (structure, shapes, dtypes, Python values) runs ``func`` itself and notes
+    what it computes. Later calls run the program that was noted: straight lines of NumPy, which ``source`` shows.
+    Derivatives that ``func`` takes are part of its program. What Python asked of a value (``if``, ``while``, an index)
+    is asked again by the program; at an answer that is new, ``func`` is traced on along another way.
 
     Args:
         func: a function of arrays, nested structures of them, and Python values. Python values are part of the program;
@@ -156,14 +155,12 @@ class Function:
             return self.f(*args, **kwargs)
         outermost = recorders.outermost() and not holds_tensor(given.every)
         trace = self.traces.get(given.key) or self.retraced(given)
-        live = recorders.live()
-        if live:
-            self.ensure_own(trace)
         found = self.run(trace, given)
         if found is None:
             return self.f(*args, **kwargs)
         trace, (output, leaves, assigned), reads = found
-        if live:
+        if recorders.live():
+            self.ensure_own(trace)
             operands = [*given.nodes, *[x._node for x in reads]]
             leaves = connected(self, trace, given.caller(self.f), output, operands, leaves)
         if self.effects:
@@ -251,8 +248,8 @@ class Function:
         for node in trace.captured.values():
             if recorders.is_tracked(node):
                 raise TypeError(
-                    f"{self.name} uses a Tensor of shape {node.value.shape} from outside that a recorder follows, and its "
-                    "program has the value alone: make it an argument, or pass it through dualtape.stop_gradient"
+                    f"{self.name} uses a Tensor of shape {node.value.shape} from outside that a recorder follows, and "
+                    "its program has the value alone: make it an argument, or pass it through dualtape.stop_gradient"
                 )
 
     def warn_of_ways(self, trace: Trace) -> None:
@@ -343,8 +340,3 @@ def conformed(
             raise ValueError(f"{name}: argument {k} has shape {x.shape}, and its input_signature says {spec.shape}")
         found.append(x if isinstance(arg, Operand) else x.numpy())
     return tuple(found)
-
-
-def leaves_of(out: Any) -> list[Any]:
-    """The leaves of results."""
-    return flatten(out)[0]

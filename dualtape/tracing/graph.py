@@ -1,8 +1,9 @@
 """The graph of a traced function: steps, each a call of NumPy's, and guards where its way through them divides.
 
 A graph is a tree. Each of its blocks is a list of steps, and ends with the results, or with a guard: a question that
-Python asked of a value (is it true? which position is it?), with a block for each answer that was met. A way from the root
-to a result is what the function did once; whoever does the same again, up to an answer that is new, is on the same way.
+Python asked of a value (is it true? which position is it?), with a block for each answer that was met. A way from the
+root to a result is what the function did once; whoever does the same again, up to an answer that is new, is on the same
+way.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class Like(NamedTuple):
 
 
 class Step:
-    """One call: the function, its arguments with places for values, what came out, and the line of the user's program."""
+    """One call: the function, its arguments with places for values, what comes out, the line of the user's program."""
 
-    __slots__ = ("args", "effect", "errors", "function", "kwargs", "line", "number", "results", "row")
+    __slots__ = ("args", "effect", "errors", "fresh", "function", "kwargs", "line", "number", "results", "row")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Step:
         row: Any = None,
         errors: Any = None,
         effect: bool = False,
+        fresh: bool = False,
     ) -> None:
         self.number, self.function, self.args, self.kwargs = number, function, args, kwargs
         # A ``Like`` of the result, or a tuple of such.
@@ -54,6 +56,8 @@ class Step:
         self.errors = errors
         # Whether it changes something besides (a random generator): it is carried out once, in its place.
         self.effect = effect
+        # Whether its results have memory of their own.
+        self.fresh = fresh
 
     def same(self, function: Any, args: Any, kwargs: Any) -> bool:
         """Whether this is the call of ``function`` with these arguments."""
@@ -118,7 +122,8 @@ def alike(a: Any, b: Any) -> bool:
         return alike((a.start, a.stop, a.step), (b.start, b.stop, b.step))
     if isinstance(a, (float, np.generic)):
         return np.asarray(a).tobytes() == np.asarray(b).tobytes()
-    return a is b or bool(a == b)
+    equal: bool = a is b or bool(a == b)
+    return equal
 
 
 def places_in(a: Any) -> Iterator[Place]:
@@ -139,7 +144,7 @@ def exchanged(a: Any, of: Callable[[Any], Any]) -> Any:
     """Nested arguments with ``of(leaf)`` for each leaf."""
     kind = a.__class__
     if kind is tuple or kind is list:
-        return kind([exchanged(b, of) for b in a])
+        return kind([exchanged(b, of) if b.__class__ in NESTED else of(b) for b in a])
     if kind is dict:
         return {k: exchanged(b, of) for k, b in a.items()}
     if kind is slice:
@@ -147,14 +152,7 @@ def exchanged(a: Any, of: Callable[[Any], Any]) -> Any:
     return of(a)
 
 
-def ways(block: Block) -> Iterator[list[Any]]:
-    """Each way through a graph, as the answers on it."""
-    if isinstance(block.end, Guard):
-        for answer, after in block.end.branches.items():
-            for rest in ways(after):
-                yield [answer, *rest]
-    else:
-        yield []
+NESTED = {tuple, list, dict, slice}
 
 
 def blocks(block: Block) -> Iterator[Block]:

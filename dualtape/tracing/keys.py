@@ -11,7 +11,7 @@ import numpy as np
 
 from dualtape.core.standin import Standin
 from dualtape.core.tensor import Node, Tensor, operand
-from dualtape.modes.structure import Rebuild, flatten, is_leaf
+from dualtape.modes.structure import flatten, is_leaf
 from dualtape.tracing.graph import Like, described
 
 ARRAYS = (np.ndarray, np.generic, Tensor, Standin)
@@ -83,7 +83,7 @@ def structure_of(value: Any) -> Any:
 
 
 def static(leaf: Any) -> Any:
-    """What a program depends on of an argument that is no array: type and value, floats by their bits; else identity."""
+    """What a program depends on of an argument that is no array: type and value (floats by their bits), or identity."""
     if leaf.__class__ is float:
         return float, struct.pack("d", leaf)
     if leaf.__class__ in (int, bool, str, bytes):

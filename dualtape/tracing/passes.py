@@ -19,7 +19,9 @@ from dualtape.tracing.graph import Block, Guard, Like, Output, Place, Step, bloc
 
 def improved(root: Block, inputs: list[Like]) -> Block:
     """The same graph with fewer and cheaper steps."""
-    once = Pass(inputs, Counter()).block(root, {})
+    once = Pass(inputs, uses_in(root)).block(root, {})
+    if not any([step.function is scattered for block in blocks(once) for step in block.steps]):
+        return once
     return Pass(inputs, uses_in(once)).block(once, {})
 
 
@@ -66,7 +68,8 @@ class Pass:
         """A block with simpler steps; ``known`` are those before it, by what they compute."""
         new = Block()
         for step in block.steps:
-            self.step(step, known, new.steps)
+            if self.uses[step.number]:
+                self.step(step, known, new.steps)
         end = block.end
         if isinstance(end, Guard):
             new.end = guard = Guard(end.question, self.new(end.of), end.line)
@@ -86,22 +89,22 @@ class Pass:
     def step(self, step: Step, known: dict[Any, int], steps: list[Step]) -> None:
         """A step, or what stands for it."""
         function, args, kwargs = step.function, exchanged(step.args, self.new), exchanged(step.kwargs, self.new)
-        row, found = step.row, None
-        for rule in () if step.effect else RULES:
+        row, fresh, found = step.row, step.fresh, None
+        for rule in RULES.get(row or function, ()):
             found = rule(self, function, args, kwargs, step)
             if found is None:
                 continue
             if not isinstance(found, Call):
                 self.moved[step.number] = found
                 return
-            function, args, kwargs, row = *found, None
+            function, args, kwargs, row, fresh = *found, None, found[0] is not np.broadcast_to
         key = (function, frozen(args), frozen(kwargs)) if not step.effect else step.number
         before = known.get(key)
         if before is not None:
             self.moved[step.number] = Place(before)
             return
         known[key] = step.number
-        made = Step(step.number, function, args, kwargs, step.results, step.line, row, step.errors, step.effect)
+        made = Step(step.number, function, args, kwargs, step.results, step.line, row, step.errors, step.effect, fresh)
         steps.append(made)
         self.made[step.number] = made
         if step.results.__class__ is Like:
@@ -216,13 +219,21 @@ def one_buffer(p: Pass, function: Any, args: Any, kwargs: Any, step: Step) -> An
 
 def defaults(p: Pass, function: Any, args: Any, kwargs: Any, step: Step) -> Any:
     """Keywords that say what is so anyway."""
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, np.ufunc) and kwargs.get("keepdims") is False:
+    if kwargs.get("keepdims") is False:
         return Call(function, *args, **{k: v for k, v in kwargs.items() if k != "keepdims"})
     return None
 
 
-RULES: tuple[Rule, ...] = (unspread, uniform, same_value, minus, one_buffer, defaults)
+RULES: dict[Any, tuple[Rule, ...]] = {
+    scatter_row: (one_buffer,),
+    spread_row.row: (unspread,),
+    np.add: (unspread, uniform, minus, one_buffer),
+    np.subtract: (unspread, uniform, minus),
+    np.multiply: (unspread, uniform, same_value, minus),
+    np.divide: (unspread, uniform, same_value),
+    np.add.reduce: (defaults,),
+    **dict.fromkeys((np.positive, np.negative, np.conjugate, np.reshape, np.broadcast_to), (same_value,)),
+}
 
 
 def is_number(a: Any, value: int) -> bool:

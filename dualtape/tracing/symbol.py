@@ -1,7 +1,7 @@
-"""Symbol: a stand-in for an array that notes the NumPy calls it goes through, carrying them out on the first run's values.
+"""Symbol: a stand-in for an array that notes the NumPy calls it goes through, carrying them out on this run's values.
 
-What a Symbol cannot go through is one opaque step, the kernel of its row. What Python asks of it becomes a guard. What would
-make it a constant without a word - ``float``, an array of it, a size that depends on its elements - is refused.
+What a Symbol cannot go through is one opaque step, the kernel of its row. What Python asks of it becomes a guard. What
+would make it a constant without a word - ``float``, an array of it, a size that depends on its elements - is refused.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ SIZED = {
     np.unique_inverse, np.extract, np.compress, np.trim_zeros, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d,
     np.delete,
 }  # fmt: skip
+SIZED_ROWS = {function.__name__ for function in SIZED}
 ATTRIBUTES = {"T", "mT", "real", "imag"}
 QUESTIONS = {"truth": bool, "position": operator.index, "some": some, "every": every, "finite": finite}
 LIBRARIES = {"dualtape", "numpy", "contextlib", "functools"}
+
+
+class Sized(Refused):
+    """What was asked of a Symbol has a size that depends on its elements."""
 
 
 class Diverged(Exception):
@@ -45,15 +50,16 @@ class Tracer:
         # How far this run has come in the block.
         self.position = 0
         self.open = True
-        # Whether a step failed. Should the function know what to do then, the program does not, and notes no more of it.
+        # Whether a step failed. The function may know what to do then; its program does not, and notes no more of it.
         self.broken = False
 
     def step(self, function: Any, args: Any, kwargs: Any, row: Any = None, effect: bool = False) -> Any:
         """One call: carried out, and noted, or found to be the one that is noted."""
         if not self.open:
             raise Refused("a value of a traced function was kept and used after it: return it instead")
+        operands = opened(args)
         try:
-            found = function(*opened(args), **opened(kwargs))
+            found = function(*operands, **opened(kwargs))
         except Exception:
             self.broken = True
             raise
@@ -84,6 +90,7 @@ class Tracer:
                     row,
                     errors if errors != self.errors else None,
                     effect,
+                    owned(found) and not any([a is found for a in operands]),
                 )
             )
         self.position += 1
@@ -139,7 +146,9 @@ class Symbol(NDArrayOperatorsMixin, Standin):
             return False
         if function in FACTS:
             return function(*opened(args), **opened(kwargs))
-        if function in SIZED or (function is np.where and len(args) + len(kwargs) == 1):
+        one = function is np.where and len(args) + len(kwargs) == 1
+        counted = function is np.repeat and isinstance(kwargs.get("repeats", args[-1]), Symbol)
+        if function in SIZED or one or counted or function is np.bincount:
             refuse_size(f"np.{function.__name__}")
         return self.tracer.step(function, args, kwargs)
 
@@ -156,7 +165,9 @@ class Symbol(NDArrayOperatorsMixin, Standin):
             if name != "T" and name != "mT" and self.value.dtype.kind != "c":
                 return self if name == "real" else np.zeros_like(self.value)
             return self.tracer.step(getattr, (self, name), {})
-        if name[0] == "_" or name in ("item", "tolist", "fill", "sort") or not callable(getattr(self.value, name)):
+        if name in ("item", "tolist"):
+            return lambda *args: refuse(f"{name}()", "operations on Tensors")
+        if name[0] == "_" or name in ("fill", "sort") or not callable(getattr(self.value, name)):
             raise AttributeError(name)
         if name in ("conjugate", "conj") and self.value.dtype.kind != "c":
             return lambda: self
@@ -169,6 +180,10 @@ class Symbol(NDArrayOperatorsMixin, Standin):
         return (self[k] for k in range(len(self.value)))
 
     def through(self, row: Any, operands: Any, params: dict[str, Any]) -> Any:
+        if row.name in SIZED_ROWS:
+            refuse_size(f"np.{row.name}")
+        if isinstance(error := sys.exception(), Sized):  # why the kernel could not be gone through
+            raise error
         return self.tracer.step(row.function, operands, params, row)
 
     # ---- what it is asked
@@ -207,7 +222,7 @@ class Symbol(NDArrayOperatorsMixin, Standin):
 
 
 class Draws(np.random.Generator):
-    """A random generator of the caller's: each draw is a step, carried out with his generator whenever a program runs."""
+    """A random generator of the caller's: each draw is a step, carried out with his whenever a program runs."""
 
     def __init__(self, tracer: Tracer, place: Place, generator: np.random.Generator) -> None:
         super().__init__(generator.bit_generator)
@@ -229,9 +244,9 @@ def refuse(what: str, remedy: str) -> NoReturn:
 
 def refuse_size(what: str) -> NoReturn:
     """Say that a size depends on elements."""
-    raise Refused(
-        f"{what} has a size that depends on the elements of a value that is traced, and a program has sizes of its own: "
-        "use np.where(mask, x, 0) or a product with the mask"
+    raise Sized(
+        f"{what} has a size that depends on the elements of a value that is traced, and a program has sizes of its "
+        "own: use np.where(mask, x, 0) or a product with the mask"
     )
 
 
@@ -255,10 +270,22 @@ def placed(leaf: Any) -> Any:
 STANDING = (Symbol, Draws)
 
 
+def owned(found: Any) -> bool:
+    """Whether results have memory of their own."""
+    if isinstance(found, (tuple, list)):
+        return all(map(owned, found))
+    return found.__class__ is not np.ndarray or found.flags.owndata
+
+
 def line_of(frame: FrameType | None) -> tuple[str, int] | None:
     """The file and line of the user's program that runs."""
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in LIBRARIES:
+        if is_users(frame):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame is of the user's program, and not of a library that is gone through."""
+    return frame.f_globals.get("__name__", "").partition(".")[0] not in LIBRARIES

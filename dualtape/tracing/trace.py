@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.recorders import Recorder
-from dualtape.core.standin import OPEN, Standin
+from dualtape.core.standin import OPEN, Refused, Standin
 from dualtape.core.tensor import Node, Operand, tensor
 from dualtape.modes.structure import flatten
 from dualtape.modes.variable import Variable
 from dualtape.tracing.emit import UNKNOWN, Program
 from dualtape.tracing.graph import Graph, Guard, Like, Output, Place, blocks, described
 from dualtape.tracing.passes import improved
-from dualtape.tracing.symbol import Diverged, Draws, Symbol, Tracer, method
+from dualtape.tracing.symbol import Diverged, Draws, Symbol, Tracer, is_users
 from dualtape.transforms.arguments import result
 
 # How many ways of one function are kept, for arguments of one kind.
@@ -103,11 +104,16 @@ class Trace:
         try:
             with recorders.under((around,)):
                 leaves, rebuild = flatten(call(given))
-                found = [settled(tracer, leaf) for leaf in leaves]
+                found = list(map(settled, leaves))
                 changed = {k: x._node.value for k, x in enumerate(given) if x.__class__ is not Draws}
                 changed = {k: v for k, v in changed.items() if v.__class__ is not Symbol or v.place != Place(-1 - k)}
-                changed |= around.restore()
-                assigned = {k: fresh(tracer, v) for k, v in changed.items()}
+                assigned = changed | around.restore()
+        except Refused as error:
+            frames = [f for f, _ in traceback.walk_tb(error.__traceback__) if is_users(f)]
+            if frames and not getattr(error, "__notes__", ()):
+                place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}"
+                error.add_note(f"in the traced function {self.name}, {place}")
+            raise
         finally:
             OPEN[0] -= 1
             around.live = False
@@ -122,13 +128,13 @@ class Trace:
             tracer.block.end = output
             self.outputs.append(output)
             self.emit()
-        return output, list(map(plain, found)), list(map(plain, assigned.values()))
+        return output, list(map(own, found)), list(map(own, assigned.values()))
 
     def emit(self) -> None:
         """Make the program of the graph as it is now."""
         names = [*self.names, *[f"v{k}" for k in range(len(self.variables))]]
         likes = [*self.likes, *map(described, self.variables)]
-        self.program = Program(self.name, names, improved(self.graph.root, likes))
+        self.program = Program(self.name, names, likes, improved(self.graph.root, likes))
         self.run = self.program.compiled()
 
     def outcome(self, out: Any) -> tuple[Output, list[Any], list[Any]]:
@@ -164,27 +170,20 @@ def standing(tracer: Tracer, place: Place, value: Any) -> Any:
     return tensor(Symbol(tracer, place, value))
 
 
-def settled(tracer: Tracer, leaf: Any) -> Any:
-    """A result as a program gives it: an array with memory of its own; what is no array stays as it is."""
+def settled(leaf: Any) -> Any:
+    """A result of a function: a Symbol or an array; what is no array stays as it is."""
     if not isinstance(leaf, (Operand, np.ndarray, Standin, np.generic)):
         return leaf
     x = result(leaf)._node.value
     if isinstance(x, Standin) and x.__class__ is not Symbol:
         raise TypeError("a traced function returns a value of a batch that ended in it")
-    return fresh(tracer, x)
-
-
-def fresh(tracer: Tracer, x: Any) -> Any:
-    """A value in memory of its own."""
-    value = plain(x)
-    if value.__class__ is np.ndarray and (x.__class__ is not Symbol or not value.flags.owndata or x.place.step < 0):
-        return tracer.step(method, (x, "copy"), {})
     return x
 
 
-def plain(x: Any) -> Any:
-    """The value of this run."""
-    return x.value if x.__class__ is Symbol else x
+def own(x: Any) -> Any:
+    """The value of this run, in memory of its own."""
+    x = x.value if x.__class__ is Symbol else x
+    return x.copy() if x.__class__ is np.ndarray else x
 
 
 def placed(x: Any) -> Any:
