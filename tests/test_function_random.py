@@ -1,4 +1,4 @@
-"""Random programs of operations, branches, loops and writes mean the same when they are traced, derivatives included."""
+"""Random programs of operations, branches, loops, writes mean the same when traced, derivatives included."""
 
 from __future__ import annotations
 

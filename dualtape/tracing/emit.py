@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from dualtape.tracing.graph import Block, Guard, Like, Output, Place, Step, blocks
+from dualtape.tracing.buffers import reused
+from dualtape.tracing.graph import Block, Guard, Like, Output, Place, Step, blocks, described
 from dualtape.tracing.passes import frozen, scattered, uses_in
 from dualtape.tracing.symbol import method
 
@@ -41,6 +43,7 @@ class Program:
         self.names: dict[str, Any] = {}
         self.known: dict[Any, str] = {}
         self.uses = uses_in(root)
+        self.reused = reused(root, self.uses)
         self.opaque: dict[str, Any] = {}
         self.variables: dict[int, str] = {-1 - k: n for k, n in enumerate(self.inputs)}
         self.steps: dict[int, Step] = {}
@@ -145,6 +148,9 @@ class Program:
     def call(self, step: Step) -> str:
         """A step as an expression."""
         function, args, kwargs = step.function, step.args, step.kwargs
+        if step.number in self.reused:
+            into = self.place(self.reused[step.number])
+            return f"{self.function(function)}({self.arguments(args, kwargs)}, out={into})"
         if function is operator.getitem:
             return f"{self.place(args[0])}[{self.index(args[1])}]"
         if function is getattr:
@@ -229,8 +235,45 @@ class Program:
         """The function as source."""
         return f"def {self.name}({', '.join(self.inputs)}):\n" + "\n".join(self.lines) + "\n"
 
+    def listing(self) -> str:
+        """The program as a module of its own: what it takes from NumPy and SciPy, its constants, the function."""
+        imports: dict[str, list[str]] = {}
+        constants: list[str] = []
+        for name, value in self.names.items():
+            if (home := home_of(value)) is not None:
+                own = value.__name__
+                imports.setdefault(home, []).append(name if name == own else f"{own} as {name}")
+            elif name in self.opaque:
+                constants.append(f"{name} = ...  # the kernel of dualtape's row {self.opaque[name].name!r}")
+            else:
+                constants.append(f"{name} = {written(value)}")
+                if isinstance(value, np.ndarray):
+                    imports.setdefault("numpy", []).append("array")
+        if any(["UNKNOWN" in line for line in self.lines]):
+            constants.append("UNKNOWN = None  # what it does here was not traced")
+        head = [f"from {home} import {', '.join(sorted(set(found)))}" for home, found in sorted(imports.items())]
+        parts = ["\n".join(head), "\n".join(constants), self.body()]
+        return "\n\n".join([part for part in parts if part])
+
     def compiled(self, names: dict[str, Any] | None = None) -> Callable[..., Any]:
         """The function, with its names or others."""
         space: dict[str, Any] = {"UNKNOWN": UNKNOWN, **(self.names if names is None else names)}
         exec(compile(self.body(), f"<{self.name}>", "exec"), space)
         return space[self.name]  # type: ignore[no-any-return]
+
+
+def home_of(value: Any) -> str | None:
+    """The public module that a function or a type is found in under its own name."""
+    name = getattr(value, "__name__", None)
+    for home in ("numpy", "numpy.linalg", "numpy.fft", "scipy.special"):
+        module = sys.modules.get(home)
+        if isinstance(name, str) and module is not None and getattr(module, name, None) is value:
+            return home
+    return None
+
+
+def written(value: Any) -> str:
+    """A constant as source, if it is short."""
+    if isinstance(value, np.ndarray):
+        return f"array({value.tolist()!r}, {value.dtype.str!r})" if value.size <= 16 else f"...  # {described(value)}"
+    return repr(value) if isinstance(value, (complex, float, np.generic)) else f"...  # a {type(value).__name__}"

@@ -81,11 +81,14 @@ def function(
         >>> f(np.array([1.0, 2.0])), dt.grad(f)(np.array([0.0, 1.0]))
         (np.float64(2.6600658384748063), array([0.        , 1.38177329]))
         >>> print(f.source())
+        from numpy import add, sin
+        <BLANKLINE>
         def f(x):
             t0 = sin(x)
             t1 = t0 * x
             t2 = add.reduce(t1, axis=None)
             return t2
+        <BLANKLINE>
     """
     if func is None:
         return lambda f: Function(f, input_signature, reduce_retracing)
@@ -297,7 +300,7 @@ class Function:
 
 def program_of(trace: Trace) -> str:
     """The source of a trace."""
-    return "" if trace.program is None else trace.program.body()
+    return "" if trace.program is None else trace.program.listing()
 
 
 def described_as(like: Any) -> str:

@@ -122,8 +122,8 @@ def alike(a: Any, b: Any) -> bool:
         return alike((a.start, a.stop, a.step), (b.start, b.stop, b.step))
     if isinstance(a, (float, np.generic)):
         return np.asarray(a).tobytes() == np.asarray(b).tobytes()
-    equal: bool = a is b or bool(a == b)
-    return equal
+    equal: Any = a is b or a == b
+    return bool(equal)
 
 
 def places_in(a: Any) -> Iterator[Place]:
