@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("docs/tensorflow.md", "docs/scipy.md")
+PAGES = ("docs/tensorflow.md", "docs/scipy.md", "docs/function.md")
 # Its examples stand alone.
 ALONE = "CONTRIBUTING.md"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -47,6 +46,7 @@ class Program:
         self.opaque: dict[str, Any] = {}
         self.variables: dict[int, str] = {-1 - k: n for k, n in enumerate(self.inputs)}
         self.steps: dict[int, Step] = {}
+        self.count = 0
         self.lines: list[str] = []
         self.block(root, 1)
 
@@ -63,7 +63,8 @@ class Program:
                         named = ", ".join([f"{k}={v!r}" for k, v in errors.items() if now[k] != v])
                         self.lines.append(f"{INDENT * depth}with {self.function(np.errstate)}({named}):")
                 indent = INDENT * (depth + (errors is not None))
-                name = self.variables[step.number] = f"t{step.number}"
+                name = self.variables[step.number] = f"t{self.count}"
+                self.count += 1
                 self.steps[step.number] = step
                 if step.function is scattered:
                     self.lines += [indent + line for line in self.scatter(name, *step.args)]
@@ -115,17 +116,11 @@ class Program:
     def question(self, guard: Guard) -> str:
         """A question as an expression."""
         of = self.place(guard.of)
-        before = self.steps.get(guard.of.step)
-        if guard.question == "every" and before is not None and before.function is np.not_equal and before.args[1] == 0:
-            x, size = self.place(before.args[0]), prod(before.results[0])
-            return f"({self.function(np.count_nonzero)}({x}) == {size})"
-        return {
-            "truth": of,
-            "position": of,
-            "some": f"{of}.any()",
-            "every": f"{of}.all()",
-            "finite": f"{self.function(np.isfinite)}({of}).all()",
-        }[guard.question]
+        if guard.question == "full":
+            return f"({self.function(np.count_nonzero)}({of}) == {of}.size)"
+        if guard.question == "finite":
+            return f"{self.function(np.isfinite)}({of}).all()"
+        return {"truth": of, "position": of, "some": f"{of}.any()", "every": f"{of}.all()"}[guard.question]
 
     def outputs(self, end: Output) -> str:
         """Results and new values, as one tuple."""

@@ -113,7 +113,7 @@ def alike(a: Any, b: Any) -> bool:
     if a.__class__ is not b.__class__:
         return False
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(map(alike, a, b))
     if isinstance(a, dict):
@@ -122,8 +122,7 @@ def alike(a: Any, b: Any) -> bool:
         return alike((a.start, a.stop, a.step), (b.start, b.stop, b.step))
     if isinstance(a, (float, np.generic)):
         return np.asarray(a).tobytes() == np.asarray(b).tobytes()
-    equal: Any = a is b or a == b
-    return bool(equal)
+    return a is b or bool(a == b)
 
 
 def places_in(a: Any) -> Iterator[Place]:

@@ -72,7 +72,11 @@ class Pass:
                 self.step(step, known, new.steps)
         end = block.end
         if isinstance(end, Guard):
-            new.end = guard = Guard(end.question, self.new(end.of), end.line)
+            question, of = end.question, self.new(end.of)
+            before = self.source(of)
+            if question == "every" and before is not None and before.function is np.not_equal and before.args[1] == 0:
+                question, of = "full", before.args[0]  # a mask of what is not zero, for its number alone
+            new.end = guard = Guard(question, of, end.line)
             guard.branches = {answer: self.block(after, dict(known)) for answer, after in end.branches.items()}
         elif end is not None:
             leaves, assigned = exchanged(end.leaves, self.new), exchanged(end.assigned, self.new)
