@@ -97,6 +97,13 @@ def test_methods_keywords_and_defaults() -> None:
         a(X, wrong=1)
 
 
+def test_parameters_may_have_any_names() -> None:
+    f = dt.function(lambda t0, c0, sin, add: np.sin(t0) * np.ones(3) + c0 * sin + np.sum(add) * np.arange(3.0))
+    for shift in (0, 1):
+        a, b, c, d = np.random.default_rng(shift).normal(size=(4, 3))
+        agree(f(a, b, c, d), np.sin(a) + b * c + np.sum(d) * np.arange(3.0))
+
+
 def test_an_input_signature_converts_and_holds() -> None:
     f = dt.function(lambda x: x * 2, input_signature=[dt.TensorSpec((None,), "float64")])
     agree(f([1, 2]), np.array([2.0, 4.0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ class Program:
         self.opaque: dict[str, Any] = {}
         self.variables: dict[int, str] = {-1 - k: n for k, n in enumerate(self.inputs)}
         self.steps: dict[int, Step] = {}
-        self.count = 0
+        self.counts = Counter[str]()
         self.lines: list[str] = []
         self.block(root, 1)
 
@@ -63,8 +64,7 @@ class Program:
                         named = ", ".join([f"{k}={v!r}" for k, v in errors.items() if now[k] != v])
                         self.lines.append(f"{INDENT * depth}with {self.function(np.errstate)}({named}):")
                 indent = INDENT * (depth + (errors is not None))
-                name = self.variables[step.number] = f"t{self.count}"
-                self.count += 1
+                name = self.variables[step.number] = self.free("t")
                 self.steps[step.number] = step
                 if step.function is scattered:
                     self.lines += [indent + line for line in self.scatter(name, *step.args)]
@@ -201,9 +201,16 @@ class Program:
         """A name for a constant."""
         key = frozen(value)
         if key not in self.known:
-            self.known[key] = name = f"c{sum([n[0] == 'c' and n[1:].isdigit() for n in self.names])}"
+            self.known[key] = name = self.free("c")
             self.names[name] = value
         return self.known[key]
+
+    def free(self, letter: str) -> str:
+        """A new name, which no input has."""
+        while (name := f"{letter}{self.counts[letter]}") in self.inputs:
+            self.counts[letter] += 1
+        self.counts[letter] += 1
+        return name
 
     def function(self, function: Any, row: Any = None) -> str:
         """A name for a function: NumPy's own, or the kernel of a row."""
