@@ -79,6 +79,7 @@ from dualtape.ops.reductions import *
 from dualtape.ops.shaping import *
 from dualtape.ops.sorting import *
 from dualtape.tracing.function import *
+from dualtape.tracing.loops import *
 from dualtape.transforms.byhand import *
 from dualtape.transforms.checkpoint import *
 from dualtape.transforms.custom import *

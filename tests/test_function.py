@@ -273,16 +273,35 @@ def test_what_would_be_a_constant_is_refused_with_the_line(f: Any, message: str)
     assert "test_function.py" in " ".join(getattr(raised.value, "__notes__", ())) or "no row" in message
 
 
-def test_a_tensor_from_outside_that_is_followed_is_refused() -> None:
-    t = dt.constant(np.ones(4))
-    for before in (True, False):
-        f = dt.function(lambda x: np.sum(x * t))
-        if before:
-            assert f(X) == np.sum(X)
+@pytest.mark.parametrize("before", [True, False])
+def test_a_tensor_from_outside_is_an_input(before: bool) -> None:
+    t = dt.constant(Y)
+    f = dt.function(lambda x: np.sum(x**2 * t**3))
+    if before:
+        agree(f(X), np.sum(X**2 * Y**3))
+    with dt.GradientTape() as outer:
+        outer.watch(t)
         with dt.GradientTape() as tape:
             tape.watch(t)
-            with pytest.raises(TypeError, match="make it an argument"):
-                f(X)
+            y = f(X)
+        g = tape.gradient(y, t)
+    agree(g, 3 * X**2 * Y**2)
+    agree(outer.gradient(g, t), 6 * X**2 * Y)
+    with dt.ForwardAccumulator(t, np.ones(4)) as accumulator:
+        y = f(X)
+    agree(accumulator.jvp(y), np.sum(3 * X**2 * Y**2))
+    agree(dt.grad(f)(X), 2 * X * Y**3)
+    agree(dt.grad(lambda s: dt.function(lambda x: np.sum(x * np.exp(s)))(X))(Y), X * np.exp(Y))
+
+
+def test_tensors_that_share_a_value_are_told_apart() -> None:
+    t = dt.constant(Y)
+    stopped = dt.stop_gradient(t)
+    f = dt.function(lambda x: np.sum(x * t * stopped))
+    with dt.GradientTape() as tape:
+        tape.watch(t)
+        y = f(X)
+    agree(tape.gradient(y, t), X * Y)
 
 
 def test_a_value_that_is_kept_is_refused_later() -> None:

@@ -29,7 +29,7 @@ def connected(
     pull, push = rules(owner, trace, call, followed, carried)
 
     def filled(primals: list[Tensor]) -> list[Any]:
-        """All inputs, with those that are followed as a rule sees them. (Variables are read by the function itself.)"""
+        """All inputs, those that are followed as a rule sees them. (What is outside, the function takes itself.)"""
         inputs = [n.value if isinstance(n.value, np.random.Generator) else wrap(n) for n in operands[: trace.count]]
         for k, x in zip(followed, primals, strict=True):
             if k < trace.count:
@@ -61,7 +61,8 @@ def rules(
     key = id(trace), tuple(followed), tuple(carried)
     if key not in owner.derived:
         inputs = [k for k in followed if k < trace.count]
-        variables = [trace.variables[k - trace.count] for k in followed if k >= trace.count]
+        outside = [trace.outside[k - trace.count] for k in followed if k >= trace.count]
+        variables = [wrap(x) if x.__class__ is Node else x for x in outside]
 
         def results(given: list[Any]) -> list[Any]:
             leaves = flatten(call(given))[0]
@@ -76,7 +77,7 @@ def rules(
 
         def pushed(given: list[Any], tangents: list[Any]) -> Any:
             for v in variables:
-                v.value()  # a tangent hangs on the value that it has while this is traced
+                v._read()  # a tangent hangs on the value that it has while this is traced
             with ForwardAccumulator([*[given[k] for k in inputs], *variables], list(tangents)) as accumulator:
                 ys = results(given)
             return [accumulator.jvp(y, unconnected_gradients="zero") for y in ys]

@@ -14,7 +14,8 @@ import numpy as np
 
 from dualtape.core import recorders
 from dualtape.core.recorders import INSIDE, STACK
-from dualtape.core.tensor import Operand, Tensor, tensor
+from dualtape.core.standin import OPEN
+from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
 from dualtape.modes.constant import constant
 from dualtape.modes.spec import TensorSpec
 from dualtape.tracing.derivative import connected
@@ -60,8 +61,8 @@ def function(
 
     Args:
         func: a function of arrays, nested structures of them, and Python values. Python values are part of the program;
-            so are arrays that it finds outside (as copies). Variables are read and assigned when a program runs, random
-            numbers are drawn from generators among the arguments.
+            so are arrays that it finds outside (as copies). Tensors from outside are inputs, Variables are read and
+            assigned when a program runs, random numbers are drawn from generators among the arguments.
         input_signature: a TensorSpec for each positional argument, to which they are converted and held.
         reduce_retracing: no warning where many kinds of arguments are traced.
 
@@ -70,8 +71,7 @@ def function(
         else Tensors. It is differentiable in both modes, to any order.
 
     Raises:
-        TypeError: where a value would become a constant of the program (``float``, a size that depends on elements), or
-            a Tensor from outside that a recorder follows is used.
+        TypeError: where a value would become a constant of the program (``float``, a size that depends on elements).
 
     Example:
         >>> import numpy as np, dualtape as dt
@@ -120,7 +120,7 @@ class Function:
         self.trace_count = 0
         self.lock = RLock()
         # Of the last kind of arguments that were arrays alone: shapes, dtypes, trace.
-        self.hot: tuple[Any, Any, Trace] | None = None
+        self.hot: tuple[Any, Any, Trace, list[Any]] | None = None
         # Objects that keys speak of by their identity.
         self.held: list[Any] = []
 
@@ -133,14 +133,14 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hot = self.hot
         if hot is not None and not kwargs and not (STACK.get() or INSIDE.get() or EAGERLY[0]):
-            shapes, dtypes, trace = hot
+            shapes, dtypes, trace, outside = hot
             if len(args) == len(shapes):
                 for a, shape, dtype in zip(args, shapes, dtypes, strict=True):
                     if a.__class__ is not ndarray or a.shape != shape or a.dtype is not dtype:
                         break
                 else:
                     try:
-                        out = trace.run(*args)
+                        out = trace.run(*args, *outside)
                     except Exception:  # what the function makes of it, it shows itself
                         out = UNKNOWN
                     if out is not UNKNOWN:
@@ -151,11 +151,9 @@ class Function:
 
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function on any arguments."""
-        if EAGERLY[0]:
+        if EAGERLY[0] or OPEN[0]:  # where values stand for others, in a batch or a trace, it is part of what goes on
             return self.f(*args, **kwargs)
         given = self.arguments(args, kwargs)
-        if given.is_traced():
-            return self.f(*args, **kwargs)
         outermost = recorders.outermost() and not holds_tensor(given.every)
         trace = self.traces.get(given.key) or self.retraced(given)
         found = self.run(trace, given)
@@ -163,7 +161,6 @@ class Function:
             return self.f(*args, **kwargs)
         trace, (output, leaves, assigned), reads = found
         if recorders.live():
-            self.ensure_own(trace)
             operands = [*given.nodes, *[x._node for x in reads]]
             leaves = connected(self, trace, given.caller(self.f), output, operands, leaves)
         if self.effects:
@@ -171,7 +168,7 @@ class Function:
                 if k < trace.count:
                     write(given.leaves[given.slots[k]], value)
                 else:
-                    trace.variables[k - trace.count].assign(value)
+                    trace.outside[k - trace.count].assign(value)
         if not outermost:
             leaves = [tensor(y) if isinstance(y, (ndarray, np.generic)) else y for y in leaves]
         return output.rebuild(iter(leaves))
@@ -209,7 +206,7 @@ class Function:
         return Trace(self.name, given.names(self.signature), given.likes(), cause)
 
     def run(self, trace: Trace, given: Arguments) -> Any:
-        """The trace, what came out of it, and the Variables as they were read; None if it is to run untraced."""
+        """The trace, what came out of it, and what is read from outside; None if it is to run untraced."""
         reads = read(trace)
         before = states(given) if trace.draws else None
         try:
@@ -243,17 +240,9 @@ class Function:
         arrays = not kwargs and all([a.__class__ is ndarray for a in args]) and self.input_signature is None
         inner = any([output.assigned for output in trace.outputs])
         self.hot = None
-        if arrays and not trace.variables and not inner and len(args) == len(given.leaves):
-            self.hot = [a.shape for a in args], [a.dtype for a in args], trace
-
-    def ensure_own(self, trace: Trace) -> None:
-        """Refuse a Tensor from outside that a recorder follows: a program has its value alone."""
-        for node in trace.captured.values():
-            if recorders.is_tracked(node):
-                raise TypeError(
-                    f"{self.name} uses a Tensor of shape {node.value.shape} from outside that a recorder follows, and "
-                    "its program has the value alone: make it an argument, or pass it through dualtape.stop_gradient"
-                )
+        fixed = all([x.__class__ is Node for x in trace.outside])  # Tensors, which never change
+        if arrays and fixed and not inner and len(args) == len(given.leaves):
+            self.hot = [a.shape for a in args], [a.dtype for a in args], trace, [x.value for x in trace.outside]
 
     def warn_of_ways(self, trace: Trace) -> None:
         """Say once that a function divides too often, and where."""
@@ -289,8 +278,9 @@ class Function:
             for guard in trace.guards():
                 place = f"{guard.line[0]}:{guard.line[1]}" if guard.line else "inside"
                 lines.append(f"    {guard.question} of a value at {place}: {', '.join(map(str, guard.branches))}")
-            for v in trace.variables:
-                lines.append(f"    Variable {v.name} {v.shape}")
+            for x in trace.outside:
+                known = f"a Tensor {x.value.shape}" if x.__class__ is Node else f"Variable {x.name} {x.shape}"
+                lines.append(f"    from outside: {known}")
             if trace.program is not None:
                 for name, value in trace.program.names.items():
                     if isinstance(value, (ndarray, np.generic)):
@@ -309,8 +299,10 @@ def described_as(like: Any) -> str:
 
 
 def read(trace: Trace) -> list[Tensor]:
-    """The Variables of a trace, as they are read now."""
-    return [v.value() if STACK.get() else tensor(v._value()) for v in trace.variables]
+    """What a trace takes from outside, as it is now."""
+    return [
+        wrap(x) if x.__class__ is Node else x.value() if STACK.get() else tensor(x._value()) for x in trace.outside
+    ]
 
 
 def states(given: Arguments) -> list[Any]:

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dualtape.core.standin import Standin
 from dualtape.core.tensor import Node, Tensor, operand
 from dualtape.modes.structure import flatten, is_leaf
 from dualtape.tracing.graph import Like, described
 
-ARRAYS = (np.ndarray, np.generic, Tensor, Standin)
+ARRAYS = (np.ndarray, np.generic, Tensor)
 
 
 class Arguments:
@@ -35,10 +34,6 @@ class Arguments:
     def likes(self) -> list[Like]:
         """Shapes and dtypes of the inputs; no dtype for a random generator."""
         return [Like((), None) if isinstance(v, np.random.Generator) else described(v) for v in self.values]
-
-    def is_traced(self) -> bool:
-        """Whether a stand-in is among the inputs: the function is part of something larger then."""
-        return any([isinstance(v, Standin) for v in self.values])
 
     def caller(self, f: Callable[..., Any]) -> Callable[[list[Any]], Any]:
         """``f`` as a function of the inputs."""

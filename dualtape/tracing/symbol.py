@@ -37,6 +37,10 @@ class Sized(Refused):
     """What was asked of a Symbol has a size that depends on its elements."""
 
 
+class Again(Exception):
+    """A step takes more from outside than was known: it is to be carried out again, with that among its operands."""
+
+
 class Diverged(Exception):
     """A function that is traced again did something else, though all it was asked was answered alike."""
 
@@ -60,6 +64,8 @@ class Tracer:
         operands = opened(args)
         try:
             found = function(*operands, **opened(kwargs))
+        except Again:
+            raise
         except Exception:
             self.broken = True
             raise

@@ -11,7 +11,7 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.recorders import Recorder
 from dualtape.core.standin import OPEN, Refused, Standin
-from dualtape.core.tensor import Node, Operand, tensor
+from dualtape.core.tensor import Node, Operand, new_id, tensor
 from dualtape.modes.structure import flatten
 from dualtape.modes.variable import Variable
 from dualtape.tracing.emit import UNKNOWN, Program
@@ -24,36 +24,52 @@ from dualtape.transforms.arguments import result
 MOST_WAYS = 16
 
 
+Outcome = tuple[Output, list[Any], list[Any]]
+
+
 class Around(Recorder):
-    """What is around a function while it is traced: Variables have Symbols for their values; what else it takes from
-    outside is noted, since a program has a copy of it."""
+    """What is around a function while it is traced: Variables and Tensors that it takes from outside have Symbols for
+    their values, as soon as it is known that they are taken."""
 
-    __slots__ = ("before", "start", "trace", "tracer")
+    __slots__ = ("age", "before", "found", "start", "trace", "tracer", "values")
 
-    def __init__(self, trace: Trace, tracer: Tracer) -> None:
+    def __init__(self, trace: Trace, tracer: Tracer, known: Sequence[Any] = ()) -> None:
         super().__init__(None)
         self.trace, self.tracer = trace, tracer
         self.before: dict[int, tuple[Variable, Node]] = {}
         self.start: dict[int, Symbol] = {}
+        # What is younger is not from outside.
+        self.age = new_id()
+        self.values = [(x, x.value) for x in trace.outside if x.__class__ is Node]
+        for node, value in self.values:
+            k = trace.place_of(node)
+            value = known[k - trace.count] if k - trace.count < len(known) else plain(value)
+            node.value = Symbol(tracer, Place(-1 - k), value)
+        # Tensors from outside that were not known before.
+        self.found: dict[int, Node] = {}
 
     def tracks(self, node: Any) -> bool:
         return False
 
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Any) -> None:
         for a in operands:
-            if a.__class__ is Node and not isinstance(a.value, Standin):
-                self.trace.captured[a.id] = a
+            if a.__class__ is Node and a.id < self.age and id(a) not in self.trace.places:
+                if is_outside(a, self.tracer):
+                    self.found[a.id] = a
 
     def access(self, variable: Any) -> None:
         if id(variable) in self.before:
             return
         node = variable._node
         self.before[id(variable)] = variable, node
-        symbol = self.start[id(variable)] = Symbol(self.tracer, Place(-1 - self.trace.place_of(variable)), node.value)
+        symbol = Symbol(self.tracer, Place(-1 - self.trace.place_of(variable)), plain(node.value))
+        self.start[id(variable)] = symbol
         variable._node = Node(symbol, node.id)
 
     def restore(self) -> dict[int, Any]:
-        """Give the Variables their own values back; what they were assigned, by their place among the inputs."""
+        """Give all from outside its own value back; what Variables were assigned, by their place among the inputs."""
+        for node, value in self.values:
+            node.value = value
         assigned = {}
         for i, (variable, node) in self.before.items():
             value = variable._node.value
@@ -70,20 +86,19 @@ class Trace:
         self.name, self.names, self.likes, self.cause = name, list(names), list(likes), cause
         self.count = len(likes)
         self.graph = Graph()
-        self.variables: list[Variable] = []
+        # What is taken from outside: Variables, and nodes of Tensors.
+        self.outside: list[Any] = []
         self.places: dict[int, int] = {}
         self.outputs: list[Output] = []
-        # What was taken from outside, neither an argument nor a Variable.
-        self.captured: dict[int, Node] = {}
         self.program: Program | None = None
         self.run: Callable[..., Any] = unknown
 
-    def place_of(self, variable: Variable) -> int:
-        """The place of a Variable among the inputs, a new one if it was not met before."""
-        k = self.places.get(id(variable))
+    def place_of(self, x: Any) -> int:
+        """The place among the inputs of what is taken from outside, a new one if it was not met before."""
+        k = self.places.get(id(x))
         if k is None:
-            k = self.places[id(variable)] = self.count + len(self.variables)
-            self.variables.append(variable)
+            k = self.places[id(x)] = self.count + len(self.outside)
+            self.outside.append(x)
         return k
 
     @property
@@ -91,15 +106,28 @@ class Trace:
         """Whether no more ways are kept."""
         return len(self.outputs) >= MOST_WAYS
 
-    def follow(self, call: Callable[[list[Any]], Any], values: Sequence[Any]) -> tuple[Output, list[Any], list[Any]]:
+    def follow(self, call: Callable[[list[Any]], Any], values: Sequence[Any]) -> Outcome:
         """Run the function itself on Symbols, noting what is new.
 
         Returns:
             The output, its leaves, and the new values of the inputs that were assigned.
         """
+        while True:
+            outcome, found = self.followed(call, values)
+            if outcome is not None:
+                return outcome
+            # Once more, with what it takes from outside among the inputs.
+            for node in found.values():
+                self.place_of(node)
+            self.graph, self.outputs = Graph(), []
+
+    def followed(
+        self, call: Callable[[list[Any]], Any], values: Sequence[Any]
+    ) -> tuple[Outcome | None, dict[int, Node]]:
+        """The same once, and the Tensors from outside that were found to be taken."""
         tracer = Tracer(self.graph)
-        around = Around(self, tracer)
-        given = [standing(tracer, Place(-1 - k), value) for k, value in enumerate(values)]
+        around = Around(self, tracer, values[self.count :])
+        given = [standing(tracer, Place(-1 - k), value) for k, value in enumerate(values[: self.count])]
         OPEN[0] += 1
         try:
             with recorders.under((around,)):
@@ -119,6 +147,8 @@ class Trace:
             around.live = False
             around.restore()
             tracer.open = False
+        if around.found:
+            return None, around.found
         if not tracer.broken and (tracer.position < len(tracer.block.steps) or tracer.block.end is not None):
             raise Diverged
         output = Output(
@@ -128,16 +158,16 @@ class Trace:
             tracer.block.end = output
             self.outputs.append(output)
             self.emit()
-        return output, list(map(own, found)), list(map(own, assigned.values()))
+        return (output, list(map(own, found)), list(map(own, assigned.values()))), {}
 
     def emit(self) -> None:
         """Make the program of the graph as it is now."""
-        names = [*self.names, *[f"v{k}" for k in range(len(self.variables))]]
-        likes = [*self.likes, *map(described, self.variables)]
+        names = [*self.names, *[f"outside_{k}" for k in range(len(self.outside))]]
+        likes = [*self.likes, *[described(x.value if x.__class__ is Node else x) for x in self.outside]]
         self.program = Program(self.name, names, likes, improved(self.graph.root, likes))
         self.run = self.program.compiled()
 
-    def outcome(self, out: Any) -> tuple[Output, list[Any], list[Any]]:
+    def outcome(self, out: Any) -> Outcome:
         """What a run of the program returned, taken apart."""
         assert self.program is not None
         if self.program.single:
@@ -156,6 +186,14 @@ class Trace:
     def draws(self) -> bool:
         """Whether a random generator is among the arguments."""
         return any([like.dtype is None for like in self.likes])
+
+
+def is_outside(node: Node, tracer: Tracer) -> bool:
+    """Whether a node is of a Tensor that carries derivatives, and not of this run."""
+    value = node.value
+    if isinstance(value, Standin) and (value.__class__ is not Symbol or value.tracer is tracer):
+        return False
+    return value.dtype.kind in "fc"
 
 
 def unknown(*values: Any) -> Any:
@@ -180,9 +218,14 @@ def settled(leaf: Any) -> Any:
     return x
 
 
+def plain(x: Any) -> Any:
+    """The value of this run."""
+    return x.value if x.__class__ is Symbol else x
+
+
 def own(x: Any) -> Any:
-    """The value of this run, in memory of its own."""
-    x = x.value if x.__class__ is Symbol else x
+    """The same in memory of its own."""
+    x = plain(x)
     return x.copy() if x.__class__ is np.ndarray else x
 
 
