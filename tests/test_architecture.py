@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # The packages of dualtape from the lowest up: each may import itself and those before it, other modules all of them and
 # what is said of a name that they do not have.
-ROOMS = ("memory", "facts", "core", "batching", "modes", "ops", "transforms")
+ROOMS = ("memory", "facts", "core", "batching", "modes", "ops", "transforms", "tracing")
 BELOW = {room: set(ROOMS[:k]) for k, room in enumerate(ROOMS)}
 # What may be imported from outside the standard library; everywhere else SciPy too.
 THIRD_PARTY = {room: {"numpy"} for room in ROOMS if room != "ops"}
 # Not for experiments, papers and benchmarks, which show what users can do.
-INTERNAL = {*ROOMS, "tracing"}
+INTERNAL = {*ROOMS}
 USERS = ("experiments", "papers", "benchmarks")
 # What a part of experiments may import of experiments, beside itself; any experiment may import both.
 SHARED: dict[str, set[str]] = {"harness": set(), "shared": {"harness"}}

@@ -39,6 +39,8 @@ class Recorder:
     facts = False
     # Whether it stands for one that does.
     for_facts = False
+    # Whether it follows nothing at all, and hears of Variables and operations alone; it is the outermost one then.
+    listens = False
 
     def __init__(self, entries: dict[int, Any] | None, sealed: bool = False) -> None:
         self.entries = entries
@@ -204,6 +206,12 @@ def live() -> Stack:
             STACK.set(left_of(before, stack))
             break
     return stack
+
+
+def following() -> Stack:
+    """Those of them that follow what is done, and do not listen alone."""
+    stack = live()
+    return stack[1:] if stack and stack[0].listens else stack
 
 
 def left_of(before: Stack, stack: Stack) -> Stack:

@@ -143,7 +143,7 @@ def sweep(
     consumes lets go of each entry as it passes it. If something is watched that is no source, what depends on no
     source is left out; ``all_watched`` says that there is nothing of the kind.
     """
-    raw = not (STACK.get() and recorders.live())
+    raw = not (STACK.get() and recorders.following())
     if cotangents.seeded:
         cotangents.start(entries, raw)
     needed = None if all_watched else dependants(entries, sources)
@@ -261,7 +261,7 @@ def walk(steps: Sequence[Step], tangents: dict[int, Any]) -> dict[int, Any]:
 
     Where a tangent has zeros to start with and an infinity comes out, once more: what is not reached stays 0.
     """
-    raw = not recorders.live()
+    raw = not recorders.following()
     start = dict(tangents)
     with np.errstate(invalid="ignore"):
         found = walked(steps, tangents, None, raw) if raw else {}

@@ -156,4 +156,4 @@ def tangent_like(value: Any, tangent: Any, name: str) -> Any:
         if t.dtype.kind == "c":
             raise ValueError(f"the tangent of {name} is complex, but {name} is real ({value.dtype})")
         t = t.astype(value.dtype)
-    return wrap(t._node) if recorders.live() and recorders.is_tracked(t._node) else t._node.value
+    return wrap(t._node) if recorders.following() and recorders.is_tracked(t._node) else t._node.value

@@ -54,7 +54,7 @@ def add_seed(cotangents: Cotangents, leaf: Any, value: Any, name: str) -> None:
             )
         c = seed(node.value, given_seed(value), name)
         if c.__class__ is Tensor:
-            c = wrap(c._node) if recorders.live() else c._node.value
+            c = wrap(c._node) if recorders.following() else c._node.value
     cotangents.add(node.id, c)
 
 

@@ -25,6 +25,12 @@ def improved(root: Block, inputs: list[Like]) -> Block:
     return Pass(inputs, uses_in(once)).block(once, {})
 
 
+def gathered(root: Block, inputs: list[Like]) -> Block:
+    """The same graph as it is carried out: slices put into zeros are added into one array, as sweeps do it."""
+    once = Pass(inputs, uses_in(root), GATHERING).block(root, {})
+    return Pass(inputs, uses_in(once), GATHERING).block(once, {})
+
+
 def uses_in(root: Block) -> Counter[int]:
     """How often each step is used, by steps that are used themselves, by guards and results."""
     uses: Counter[int] = Counter()
@@ -58,18 +64,24 @@ def scattered(shape: tuple[int, ...], dtype: Any, parts: Any) -> Any:
 class Pass:
     """One way through a graph: each step is made simpler, or found to be one that was made before."""
 
-    def __init__(self, inputs: list[Like], uses: Counter[int]) -> None:
+    def __init__(self, inputs: list[Like], uses: Counter[int], rules: Any = None) -> None:
+        # With rules of its own, nothing that is computed twice is found, and nothing left out.
+        self.rules: dict[Any, tuple[Rule, ...]] = RULES if rules is None else rules
+        self.shares = rules is None
         self.described: dict[Place, Any] = {Place(-1 - k): d for k, d in enumerate(inputs)}
         self.uses = uses
         self.moved: dict[int, Any] = {}
+        # Steps that became part of others.
+        self.merged: set[int] = set()
         self.made: dict[int, Step] = {}
 
     def block(self, block: Block, known: dict[Any, int]) -> Block:
         """A block with simpler steps; ``known`` are those before it, by what they compute."""
         new = Block()
         for step in block.steps:
-            if self.uses[step.number]:
+            if self.uses[step.number] or not self.shares:
                 self.step(step, known, new.steps)
+        new.steps = [step for step in new.steps if step.number not in self.merged]
         end = block.end
         if isinstance(end, Guard):
             question, of = end.question, self.new(end.of)
@@ -94,7 +106,7 @@ class Pass:
         """A step, or what stands for it."""
         function, args, kwargs = step.function, exchanged(step.args, self.new), exchanged(step.kwargs, self.new)
         row, fresh, found = step.row, step.fresh, None
-        for rule in RULES.get(row or function, ()):
+        for rule in self.rules.get(row or function, ()):
             found = rule(self, function, args, kwargs, step)
             if found is None:
                 continue
@@ -102,7 +114,7 @@ class Pass:
                 self.moved[step.number] = found
                 return
             function, args, kwargs, row, fresh = *found, None, found[0] is not np.broadcast_to
-        key = (function, frozen(args), frozen(kwargs)) if not step.effect else step.number
+        key = (function, frozen(args), frozen(kwargs)) if self.shares and not step.effect else step.number
         before = known.get(key)
         if before is not None:
             self.moved[step.number] = Place(before)
@@ -217,6 +229,7 @@ def one_buffer(p: Pass, function: Any, args: Any, kwargs: Any, step: Step) -> An
         x, y = p.source(args[0]), p.source(args[1])
         if x is not None and y is not None and x is not y and x.function is y.function is scattered:
             if x.args[:2] == y.args[:2] and p.uses[x.number] == 1 == p.uses[y.number]:
+                p.merged |= {x.number, y.number}
                 return Call(scattered, *x.args[:2], x.args[2] + y.args[2])
     return None
 
@@ -238,6 +251,9 @@ RULES: dict[Any, tuple[Rule, ...]] = {
     np.add.reduce: (defaults,),
     **dict.fromkeys((np.positive, np.negative, np.conjugate, np.reshape, np.broadcast_to), (same_value,)),
 }
+
+
+GATHERING: dict[Any, tuple[Rule, ...]] = {scatter_row: (one_buffer,), np.add: (one_buffer,)}
 
 
 def is_number(a: Any, value: int) -> bool:

@@ -31,6 +31,7 @@ class Around(Recorder):
     """What is around a function while it is traced: Variables and Tensors that it takes from outside have Symbols for
     their values, as soon as it is known that they are taken."""
 
+    listens = True
     __slots__ = ("age", "before", "found", "start", "trace", "tracer", "values")
 
     def __init__(self, trace: Trace, tracer: Tracer, known: Sequence[Any] = ()) -> None:

@@ -159,7 +159,7 @@ def seeded(ends: list[Node], given: list[Any]) -> Cotangents:
         if c.shape != end.value.shape:
             raise ValueError(f"{name} has shape {c.shape}, but the result has shape {end.value.shape}")
         c = seed(end.value, c, name)
-        cotangents.add(end.id, c if recorders.live() else raw(c))
+        cotangents.add(end.id, c if recorders.following() else raw(c))
     cotangents.owned.clear()
     cotangents.seeded = True
     return cotangents
