@@ -8,6 +8,7 @@ MODES = "experiments.shared.mode_figure"
 CATALOGUE = Catalogue(
     {
         "trace_table": Entry("experiments.trace_table.experiment", "experiments.trace_table.figure"),
+        "cheap_gradient": Entry("experiments.cheap_gradient.experiment", "experiments.cheap_gradient.figure"),
         "many_to_one": Entry("experiments.mode_cost.many_to_one", MODES),
         "one_to_many": Entry("experiments.mode_cost.one_to_many", MODES),
         "crossover": Entry("experiments.crossover.experiment", "experiments.crossover.figure"),

@@ -143,7 +143,7 @@ def sweep(
     consumes lets go of each entry as it passes it. If something is watched that is no source, what depends on no
     source is left out; ``all_watched`` says that there is nothing of the kind.
     """
-    raw = not (STACK.get() and recorders.following())
+    raw = not (STACK.get() and (stack := recorders.live()) and not stack[-1].listens)
     if cotangents.seeded:
         cotangents.start(entries, raw)
     needed = None if all_watched else dependants(entries, sources)

@@ -148,10 +148,34 @@ def moves(op: Performed) -> Parts:
 
 
 @by_shape
+def reading(op: Performed) -> Parts:
+    """Cost of reading a part of an array: what is read and written moves, and not the array it is read from."""
+    n = op.writes
+    return Parts(Work(moves=2 * n), Work(), Work(moves=2 * n), Work(moves=4 * n))
+
+
+@by_shape
 def summation(op: Performed) -> Parts:
     """Cost of a sum: one addition fewer than elements, for each result; its adjoint adds to each element."""
     adds = Work(adds=max(op.reads - op.writes, 0))
     tangent, adjoint = traffic(op, adds, Work(adds=op.reads))
+    return Parts(adds + Work(moves=op.reads + op.writes), Work(), tangent, adjoint)
+
+
+@by_shape
+def averaging(op: Performed) -> Parts:
+    """Cost of a mean: a sum, and one multiplication for each result."""
+    evaluation, partials, tangent, adjoint = summation(op)
+    once = Work(mults=op.writes)
+    return Parts(evaluation + once, partials, tangent + once, adjoint + once)
+
+
+def accumulation(op: Performed) -> Parts:
+    """Cost of a cumulative sum: one addition fewer than elements, along each line."""
+    shape = op.shapes[0]
+    length = shape[op.params.get("axis") or 0] if shape else 1
+    adds = Work(adds=op.reads - op.reads // max(length, 1))
+    tangent, adjoint = traffic(op, adds, adds + Work(adds=op.reads))
     return Parts(adds + Work(moves=op.reads + op.writes), Work(), tangent, adjoint)
 
 

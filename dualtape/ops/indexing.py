@@ -231,7 +231,7 @@ getitem_row = Row(
     lambda x, index, basic: x[index],
     [getitem_edge],
     kind="linear",
-    work=costs.moves,
+    work=costs.reading,
     pattern=patterns.moved,
     batch=lambda level, x, index, basic: batches.getitem(level, x, index),
     pull_batch=pull_read,

@@ -130,7 +130,7 @@ mean_row = linear(
     mean_kernel,
     lambda g, shape, axis, keepdims: spread(g / count(shape, axis) if count(shape, axis) else g, shape, axis),
     name="mean",
-    work=costs.summation,
+    work=costs.averaging,
     pattern=patterns.reduced,
 )
 
@@ -538,7 +538,7 @@ cumsum_row = linear(
     lambda x, axis: np.add.accumulate(x, axis=axis),
     lambda g, shape, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
     name="cumsum",
-    work=costs.summation,
+    work=costs.accumulation,
     pattern=patterns.cumulative,
 )
 

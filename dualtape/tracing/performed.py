@@ -146,7 +146,9 @@ MOVING = {
     ),
     scattered,
 }
-MOVING_NAMES = {"getitem", "scatter", "spread", "setitem", "astype", "cast"}
+MOVING_NAMES = {
+    *[function.__name__ for function in MOVING], "concat", "getitem", "scatter", "spread", "setitem", "astype", "cast",
+}  # fmt: skip
 
 
 def work_of(step: Step, shapes: list[Any], results: list[int]) -> Work | None:
@@ -174,11 +176,16 @@ def arithmetic_of(step: Step, shapes: list[Any], written: int) -> Any:
         return Work(adds=sum(map(prod, arrays[1:])))  # the first part is put, the others are added
     owner = getattr(function, "__self__", None)
     if isinstance(owner, np.ufunc) and owner in EACH:
-        if function.__name__ in ("reduce", "accumulate"):
-            return EACH[owner] * max(prod(arrays[0]) - (written if function.__name__ == "reduce" else 1), 0)
+        if function.__name__ == "reduce":
+            return EACH[owner] * max(prod(arrays[0]) - written, 0)
+        if function.__name__ == "accumulate":
+            return EACH[owner] * along_lines(arrays[0], step.kwargs.get("axis", 0))
         return EACH[owner] * written if function.__name__ == "outer" else None
-    if function in (np.sum, np.mean, np.prod, np.max, np.min, np.cumsum, np.cumprod):
-        each = MULTIPLY if function in (np.prod, np.cumprod) else ADD
+    if function in (np.cumsum, np.cumprod):
+        each = MULTIPLY if function is np.cumprod else ADD
+        return each * along_lines(arrays[0], step.kwargs.get("axis", 0))
+    if function in (np.sum, np.mean, np.prod, np.max, np.min):
+        each = MULTIPLY if function is np.prod else ADD
         more = Work(mults=written) if function is np.mean else Work()
         return each * max(prod(arrays[0]) - written, 0) + more
     if function in (np.matmul, np.dot, np.vecdot, np.inner):
@@ -193,6 +200,11 @@ def arithmetic_of(step: Step, shapes: list[Any], written: int) -> Any:
             return Work(adds=max(prod(arrays[0]) - written, 0), mults=written if name == "mean" else 0)
         return Work() if name in ("reshape", "astype", "copy", "ravel", "transpose", "view", "flatten") else None
     return None
+
+
+def along_lines(shape: Any, axis: Any) -> int:
+    """Elements of an array but the first of each line."""
+    return prod(shape) - prod(shape) // max(shape[axis or 0], 1) if shape else 0
 
 
 def contraction(k: int, written: int) -> Work:

@@ -62,6 +62,7 @@ def run(config: Config) -> Result:
         costly="forward",
         limits={"flops": 5, "gw": 4, "mults": 3},
         evaluations={"reverse": "1", "forward_linearised": "1", "fd_forward": "n + 1", "fd_central": "2 * n"},
+        roundings=16,
     )
     largest = f'method == "reverse" and n == {sizes[-1]} and problem != "speelpenning"'  # which has no vectors at all
     speelpenning = 'problem == "speelpenning" and method == "forward_linearised"'

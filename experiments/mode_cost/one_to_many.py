@@ -78,6 +78,7 @@ def _methods(instance: Instance, cost: Any, m: int, quick: bool) -> list[Method]
             timed=lambda: dt.jvp(f, (t,), (seed,)),
             timed_sweeps=1,
             recording=lambda g: dt.jvp(g, (t,), (seed,)),
+            program=(lambda t, s: dt.jvp(f, (t,), (s,)), t, seed),
         ),
         Method(
             "reverse",
@@ -119,6 +120,7 @@ def run(config: Config) -> Result:
         costly="reverse",
         limits={"flops": 4, "gw": 2.5, "mults": 3},
         evaluations={"forward": "1", "reverse_recorded": "1", "fd_forward": "2", "fd_central": "2"},
+        roundings=64,
     )
     largest = f'method == "forward" and n == {sizes[-1]} and problem == "rays"'  # the others are scalar recurrences
     tape = f'slope(n, tape_bytes, problem == "ode_path" and method == "reverse" and n >= {sizes[-5]})'

@@ -45,9 +45,9 @@ def error_to_value(value: Any, reference: Any, f: Any) -> float:
 def scaled_error(value: Any, reference: Any, scale: Any) -> float:
     """Largest |value - reference| / (eps scale).
 
-    `scale` is the sum over all paths of the absolute values of the products of partials: what the rounding errors of
-    any chain-rule method are proportional to, however much the terms cancel. Below the normal range the unit is the
-    smallest subnormal instead.
+    `scale` is the condition of the program along its paths, in absolute terms: by how many eps the rounding of all its
+    intermediate values can move the derivative, however much of them cancels (`problems.py`). Below the normal range
+    the unit is the smallest subnormal instead.
     """
     reference = np.asarray(reference)
     unit = np.maximum(EPS * np.asarray(scale, dtype=reference.dtype), np.finfo(np.float64).smallest_subnormal)

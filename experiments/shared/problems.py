@@ -1,6 +1,8 @@
 """Problems as data: functions written in plain NumPy, with their derivatives by hand in extended precision.
 
-Each instance carries `scale`, the sum of absolute values of the products along all paths, which the error bars use.
+Each instance carries `scale`, which the error bars use: by how many eps the rounding of every intermediate value can
+move the derivative. Of a value v that makes partials that is |d derivative / d v| times the rounding of v (where terms
+cancel, eps times the terms and not eps |v|); of the products along paths, their absolute values, added up.
 """
 
 from __future__ import annotations
@@ -75,8 +77,10 @@ def _rosenbrock(n: int, rng: Generator) -> Instance:
     gradient, scale = np.zeros(n, LONG), np.zeros(n, LONG)
     gradient[1:] += valley
     gradient[:-1] += slope - 2 * long[:-1] * valley
-    scale[1:] += np.abs(valley)
-    scale[:-1] += np.abs(slope) + 2 * long[:-1] * np.abs(valley)
+    # The square rounds before x_{i+1} is taken from it, however little is left.
+    rounded = np.abs(valley) + 200 * long[:-1] ** 2
+    scale[1:] += rounded
+    scale[:-1] += np.abs(slope) + 2 * long[:-1] * rounded
     return Instance(rosenbrock, x, gradient, scale)
 
 
@@ -91,8 +95,12 @@ def _ackley(n: int, rng: Generator) -> Instance:
     turn = LONG(2 * np.pi)  # the double the program multiplies by, not pi
     root = np.sqrt(np.mean(long**2))
     bowl = 20 * np.exp(-LONG(0.2) * root) * LONG(0.2) * long / (n * root)
-    waves = np.exp(np.mean(np.cos(turn * long))) * np.sin(turn * long) * turn / n
-    return Instance(ackley, x, bowl + waves, np.abs(bowl) + np.abs(waves))
+    angle, height = turn * long, np.exp(np.mean(np.cos(turn * long))) * turn / n
+    waves = height * np.sin(angle)
+    # Angles round, and so do their cosines before the mean is taken.
+    rounded = np.abs(waves) * (1 + np.mean(np.abs(np.cos(angle)) + np.abs(angle * np.sin(angle))))
+    rounded += height * np.abs(angle * np.cos(angle))
+    return Instance(ackley, x, bowl + waves, np.abs(bowl) + rounded)
 
 
 def _mlp_loss(n: int, rng: Generator) -> Instance:

@@ -1,0 +1,1 @@
+"""E04: what operations and programs cost with their derivatives, declared and performed."""
