@@ -15,9 +15,10 @@ import numpy as np
 
 import dualtape as dt
 
+from ..harness import compare
 from ..harness.config import Config
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
-from ..harness.user_function import UserFunction
+from ..harness.user_function import UserFunction, UserFunctionError
 from ..shared import adbench_data, gmm, measure
 from ..shared.measure import EPS
 from ..shared.problems import LONG
@@ -140,7 +141,7 @@ def waves_derivative(x: Any) -> Any:
     return np.exp(x) / np.sqrt(cubes) * (1 - 3 * s * c * (s - c) / (2 * cubes))
 
 
-BY_HAND, BY_MPMATH, BY_FORWARD_MODE = "closed form in extended precision", "mpmath, 50 digits", "dualtape, forward mode"
+BY_HAND = "closed form in extended precision"
 LOGISTIC_AT, WAVES_AT = 0.2, 1.5
 CURVES = (
     Curve("A", "64x(1-x)(1-2x)²(1-8x+8x²)²", closed, LOGISTIC_AT, closed_derivative(LOGISTIC_AT), BY_HAND),
@@ -151,27 +152,15 @@ CURVES = (
 
 
 def _users_curve(user: UserFunction) -> Curve:
-    """The user's function, with mpmath's derivative as reference if it takes mpmath's numbers, else forward mode's."""
-    reference, source = _mpmath_derivative(user.f, user.x), BY_MPMATH
-    if reference is None:
-        reference, source = LONG(float(dt.jvp(user.f, (user.x,), (1.0,))[1])), BY_FORWARD_MODE
-    return Curve(user.name, user.name, user.f, user.x, reference, source)
-
-
-def _mpmath_derivative(f: Callable[[Any], Any], x: float) -> Any:
-    """f'(x) by mpmath in extended precision; None if mpmath is not there or f cannot do with its numbers."""
-    try:
-        from mpmath import diff, mp, mpf  # type: ignore[import-untyped]
-    except ImportError:
-        return None
-    with mp.workdps(50):
-        try:
-            if not isinstance(f(mpf(x)), mpf):  # plain floats came in on the way: not 50 digits
-                return None
-            found = diff(f, mpf(x))
-            return LONG(mp.nstr(found, 30))
-        except Exception:  # whatever a function does that was not written for such numbers
-            return None
+    """The user's function, with a true reference: never a derivative by dualtape itself."""
+    subject = compare.Subject(user.name, lambda x: user.f(x[0]), np.array([user.x]), 1)
+    found, how = compare.reference(subject, [0])
+    if found is None:
+        raise UserFunctionError(
+            f"{user.name} has no reference to compare with: it takes neither complex numbers of extended precision (or is "
+            "not analytic) nor mpmath's numbers"
+        )
+    return Curve(user.name, user.name, user.f, user.x, found[0, 0], how)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -338,16 +327,14 @@ def _bars() -> list[Bar]:
     ]
 
 
-def _users_bars(curve: Curve) -> list[Bar]:
-    """What may be asked of any function: the modes agree, differences come near them, and so does mpmath."""
+def _users_bars() -> list[Bar]:
+    """What may be asked of any function: the modes agree, and both with the reference; differences come near it."""
     modes = 'kind == "best" and (method == "ad_forward" or method == "ad_reverse")'
-    bars = [
+    return [
         Bar("modes-agree", f"max(disagreement, {modes})", "<=", 1e-12),
         Bar("differences-confirm", 'only(error, kind == "best" and method == "central")', "<=", 1e-5),
+        Bar("reference-confirms", f"max(error, {modes})", "<=", 1e-10),
     ]
-    if curve.source == BY_MPMATH:
-        bars.append(Bar("mpmath-confirms", f"max(error, {modes})", "<=", 1e-10))
-    return bars
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -384,7 +371,7 @@ def run(config: Config) -> Result:
         rows += [{"function": "abs"} | row for row in _failure_rows()]
         bars = _bars()
     else:
-        bars = _users_bars(curves[0])
+        bars = _users_bars()
         settings |= {"function": curves[0].name, "at": curves[0].x}
 
     files = {"table.md": _report(curves, rows)}

@@ -20,6 +20,7 @@ class Entry:
     measures: str
     draws: str
     takes_function: bool = False  # whether `run` has a use for a function of the user's
+    id: str = ""  # the short one, by which it is known as well
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Catalogue:
     def resolve(self, names: Sequence[str]) -> list[str]:
         """Names as given, `all` spelled out, each once; an unknown one is an error that names the nearest."""
         chosen: list[str] = []
-        for name in names:
+        short = {entry.id: name for name, entry in self.entries.items()}
+        for name in [short.get(name.upper(), name) for name in names]:
             if name != "all" and name not in self.entries:
                 near = difflib.get_close_matches(name, self.entries, n=1)
                 hint = f"the nearest name is {near[0]!r}" if near else f"there are {', '.join(self.entries)}"

@@ -42,6 +42,14 @@ def parser(takers: Sequence[str]) -> argparse.ArgumentParser:
         help=f"a function of yours, of one number (with {' or '.join(takers)} only, and --at)",
     )
     run.add_argument("--at", type=float, metavar="X", help="where it is differentiated")
+    compare = commands.add_parser("compare", help="a function of yours: cost and accuracy of its derivatives")
+    compare.add_argument("function", metavar="FILE:FUNCTION", help="a function of arrays that returns one array")
+    compare.add_argument("--at", type=float, nargs="+", metavar="VALUE", help="its argument: a number, or an array")
+    compare.add_argument("--args", type=Path, metavar="FILE.npz", help="its arguments, in their order in the file")
+    compare.add_argument("--make", metavar="FUNCTION", help="a function in the same file that returns its arguments")
+    compare.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="default: %(default)s/")
+    compare.add_argument("--quick", action="store_true", help="time for a moment only")
+    compare.add_argument("--no-plot", action="store_true", help="write no figure")
     check = commands.add_parser("check", help="re-evaluate the bars of a result file from the file alone")
     check.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a result.json")
     return top
@@ -59,6 +67,8 @@ def main(catalogue: Catalogue, arguments: Sequence[str] | None = None) -> int:
         if options.function is not None and not (len(options.names) == 1 and options.names[0] in takers):
             command_line.error(f"only {' or '.join(takers)} takes a function: run it alone")
         set_threads(options.threads or None)
+    if options.command == "compare":
+        set_threads(1)
     # Only now: these are the first to import NumPy.
     from . import runner, user_function
     from .config import Config
@@ -72,6 +82,11 @@ def main(catalogue: Catalogue, arguments: Sequence[str] | None = None) -> int:
             return 0
         if options.command == "check":
             return max(runner.check(path, console) for path in options.files)
+        if options.command == "compare":
+            from . import compare
+
+            subject = compare.load(options.function, options.at, options.args, options.make)
+            return compare.run(subject, options.out, options.quick, not options.no_plot, console)
         config = Config(
             quick=options.quick,
             seed=options.seed,

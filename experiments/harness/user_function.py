@@ -36,12 +36,12 @@ def load(target: str, x: float) -> UserFunction:
         raise UserFunctionError(f"--function takes FILE:NAME, for example model.py:energy, not {target!r}")
     if not math.isfinite(x):
         raise UserFunctionError(f"--at takes a finite number, not {x}")
-    f = _attribute(_module(Path(file)), name)
+    f = attribute(module(Path(file)), name)
     _try_out(f, name, x)
     return UserFunction(f"{Path(file).name}:{name}", f, x)
 
 
-def _module(path: Path) -> ModuleType:
+def module(path: Path) -> ModuleType:
     if not path.is_file():
         raise UserFunctionError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location("user_function_" + path.stem, path)
@@ -55,7 +55,7 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _attribute(module: ModuleType, name: str) -> Callable[[Any], Any]:
+def attribute(module: ModuleType, name: str) -> Callable[[Any], Any]:
     found = getattr(module, name, None)
     if found is None:
         functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]

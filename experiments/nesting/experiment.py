@@ -36,7 +36,8 @@ SPEC = Spec(
         ),
         Claim(
             "shift",
-            "Applying the derivative of a shift operator twice gives the second derivative, where even tags may fail.",
+            "The derivative of a shift operator, whose result is a function, is refused aloud; eta-expanded, which is "
+            "one of the paper's two remedies, and applied twice it gives the second derivative.",
             "Manzyuk et al., arXiv:1211.4892; value h''(1) derived",
             "D",
         ),
@@ -66,6 +67,7 @@ COLUMNS = (
     Column("untagged", "what dual numbers without tags give, where they can run the case"),
     Column("leaked_derivatives", "derivatives found for a value that outlived its recorder (must be 0)"),
     Column("explained", "1 if the tape says why there is none"),
+    Column("refused", "1 if a result that is a function is refused"),
 )
 
 Derivative = Callable[[Callable[[Any], Any], Any], Any]
@@ -129,7 +131,10 @@ def _vector_reference() -> float:
 
 
 def _shift(outer: Derivative, inner: Derivative) -> Any:
-    """D_u of the shift operator s(u)(f)(x) = f(x + u) at u = 0 is differentiation; twice on exp, at 1."""
+    """D_u of the shift operator s(u)(f)(x) = f(x + u) at u = 0 is differentiation; twice on exp, at 1.
+
+    Eta-expanded: x is an argument of what is differentiated, whose result is a number and no function.
+    """
 
     def shifted(derivative: Derivative, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return lambda x: derivative(lambda u: f(x + u), 0.0)
@@ -137,12 +142,23 @@ def _shift(outer: Derivative, inner: Derivative) -> Any:
     return shifted(outer, shifted(inner, np.exp))(1.0)
 
 
+def _refused_rows() -> Iterator[Row]:
+    """The operator as it stands: the derivative of a function whose result is a function is refused."""
+    for outer, derivative in MODES.items():
+        try:
+            derivative(lambda u: lambda f: lambda x: f(x + u), 0.0)
+            refused = 0
+        except TypeError:
+            refused = 1
+        yield {"case": "shift, as it stands", "order": 1, "outer": outer, "inner": outer, "refused": refused}
+
+
 CASES = (
     Case("sum", "D_x [x D_y (x + y) | y = 1] at 1", lambda o, i: o(lambda x: x * i(lambda y: x + y, 1.0), 1.0), 1.0),
     Case("product", "D_x [x D_y (x y) | y = 2] at 1", lambda o, i: o(lambda x: x * i(lambda y: x * y, 2.0), 1.0), 2.0),
     Case("square", "D_x [x D_y (y^2) | y = 1] at 1", lambda o, i: o(lambda x: x * i(lambda y: y * y, 1.0), 1.0), 2.0),
     Case("vector", "D_x [sum grad_v (x sum(v) |v|)]", _vector, _vector_reference(), duals=False),
-    Case("shift", "D_u f(x + u) at 0, twice, f = exp, x = 1", _shift, float(np.exp(1.0))),
+    Case("shift", "D_u f(x + u) at 0 (eta-expanded), twice, f = exp, x = 1", _shift, float(np.exp(1.0))),
 )
 EXACT = ("sum", "product", "square")
 
@@ -220,6 +236,7 @@ def run(config: Config) -> Result:
         Bar("exact", f"max(error, {' or '.join(f'case == {name!r}' for name in EXACT)})", "==", 0),
         Bar("vector", 'max(error, case == "vector")', "<=", 1e-13),
         Bar("shift", 'max(error, case == "shift")', "<=", 1e-13),
+        Bar("shift-refused", 'sum(refused, case == "shift, as it stands")', "==", 2),
         Bar("leaked-value", 'max(error, case == "leaked")', "==", 0),
         Bar("leaked-derivative", 'sum(leaked_derivatives, case == "leaked")', "==", 0),
         Bar("leaked-explained", 'min(explained, case == "leaked" and inner == "reverse")', "==", 1),
@@ -228,9 +245,15 @@ def run(config: Config) -> Result:
         Bar("particle-reported", f'max(abs(value - ({PARTICLE_REPORTED})), case == "particle")', "<=", 0.01),
         Bar("bug-shown-sum", 'max(abs(untagged - 2), case == "sum")', "==", 0),
         Bar("bug-shown-product", 'max(abs(untagged - 3), case == "product")', "==", 0),
-        Bar("combinations", "count(error >= 0)", "==", 4 * (len(CASES) + 1 + 6) + len(pairs)),
+        Bar(
+            "combinations",
+            'count(case != "shift, as it stands" and error >= 0)',
+            "==",
+            4 * (len(CASES) + 1 + 6) + len(pairs),
+        ),
     ]
 
+    rows += _refused_rows()
     return Result(COLUMNS, rows, bars, files={"table.md": markdown(rows)}, drawn=(flights["forward", "forward"],))
 
 
@@ -246,9 +269,10 @@ def markdown(rows: list[Row]) -> str:
         "exponential": "D^k exp at 0.3",
         "particle": "Newton's w after 4 steps; the force inside is a reverse-mode gradient",
     }
+    rows = [row for row in rows if "value" in row]
     for case, order in dict.fromkeys((row["case"], row["order"]) for row in rows):
         mine = [row for row in rows if (row["case"], row["order"]) == (case, order)]
-        text = texts[case].replace("D^k", f"D^{order}")
+        text = texts[case].replace("D^k", f"D^{order}").replace("|", "\\|")
         found = {(row["outer"], row["inner"]): row["value"] for row in mine}
         numbers = [*map(found.get, PAIRS), mine[0]["reference"], mine[0].get("untagged")]
         cells = ["" if number is None else f"{number:.15g}" for number in numbers]
