@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
+from .errors import InputError
 
-class UnknownExperimentError(Exception):
+
+class UnknownExperimentError(InputError):
     """The name of no experiment."""
 
 

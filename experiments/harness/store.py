@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .errors import InputError
 from .spec import Column, Row
 
 SCHEMA = 1
@@ -30,7 +31,7 @@ KEYS: dict[str, Any] = {
 CHECK_KEYS = {"id", "expr", "lhs", "op", "rhs", "passed", "deterministic"}
 
 
-class StoreError(Exception):
+class StoreError(InputError):
     """A result file that cannot be read as one."""
 
 
