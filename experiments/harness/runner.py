@@ -17,7 +17,7 @@ from .catalogue import Catalogue, Entry
 from .clock import set_aside
 from .config import Config
 from .console import EXTRA_HINT, Console
-from .spec import Result, Spec, as_dicts
+from .spec import MARKS, Result, Spec, as_dicts
 
 
 @dataclass(frozen=True)
@@ -184,3 +184,4 @@ def listing(catalogue: Catalogue, console: Console) -> None:
             head = [spec.id, name] if number == 0 else ["", ""]
             rows.append([*head, f"{claim.statement} [{claim.mark}]", claim.source])
     console.table("Experiments", ["id", "name", "claim", "source"], rows)
+    console.table("How far a source was followed", ["mark", "meaning"], [[f"[{k}]", v] for k, v in MARKS.items()])
