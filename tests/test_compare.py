@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.__main__ import CATALOGUE
+from experiments.catalogue import CATALOGUE
 from experiments.harness.cli import main
 from experiments.harness.compare import load, reference
 

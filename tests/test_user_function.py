@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from experiments.accuracy_vs_step import experiment as accuracy_vs_step
 from experiments.catalogue import CATALOGUE
 from experiments.harness import cli, store
+from experiments.harness.compare import Subject, reference
 
 USERS = """
 import math
@@ -17,6 +19,7 @@ import dualtape
 import numpy as np
 not_a_function = 3
 def polynomial(x): return x**5 - 3 * x
+def cubed(x): return abs(x) ** 3 + x
 def wave(x): return np.exp(-x) * np.sin(3 * x)
 def vector(x): return np.ones(2) * x
 def refuses(x): raise ValueError("on purpose")
@@ -34,27 +37,27 @@ def users(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "reference"), [("polynomial", accuracy_vs_step.BY_MPMATH), ("wave", accuracy_vs_step.BY_FORWARD_MODE)]
+    ("name", "source"), [("cubed", "mpmath, 50 digits"), ("wave", "complex step in extended precision")]
 )
-def test_function_of_the_users(users: Path, tmp_path: Path, name: str, reference: str) -> None:
+def test_function_of_the_users(users: Path, tmp_path: Path, name: str, source: str) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("mpmath")
     arguments = ["run", "accuracy_vs_step", "--function", f"{users}:{name}", "--at", "1.5", "--out", str(tmp_path)]
     assert cli.main(CATALOGUE, arguments) == 0
     result = store.read_json(tmp_path / "accuracy_vs_step" / "result.json")
-    assert result["config"]["references"] == {f"model.py:{name}": reference}
+    assert result["config"]["references"] == {f"model.py:{name}": source}
     assert str(tmp_path) not in json.dumps(result)
     folder = tmp_path / "accuracy_vs_step"
     assert (folder / "figure.png").stat().st_size > 10_000
-    assert reference in (folder / "table.md").read_text(encoding="utf-8")
+    assert source in (folder / "table.md").read_text(encoding="utf-8")
 
 
-def test_differences_do_not_confirm_a_derivative_that_was_lost(users: Path, tmp_path: Path) -> None:
+def test_the_reference_does_not_confirm_a_derivative_that_was_lost(users: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     arguments = ["run", "accuracy_vs_step", "--function", f"{users}:lost", "--at", "1.5", "--out", str(tmp_path)]
     assert cli.main(CATALOGUE, arguments) == 1
     checks = store.read_json(tmp_path / "accuracy_vs_step" / "result.json")["checks"]
-    assert [check["id"] for check in checks if not check["passed"]] == ["differences-confirm"]
+    assert [check["id"] for check in checks if not check["passed"]] == ["reference-confirms"]
 
 
 @pytest.mark.parametrize(
@@ -97,3 +100,33 @@ def test_options_of_a_function_that_do_not_go_together(arguments: list[str]) -> 
     with pytest.raises(SystemExit) as ended:
         cli.main(CATALOGUE, arguments)
     assert ended.value.code == 2
+
+
+def slope_of(f: Any) -> Any:
+    """The reference of a function at 1.5, or None."""
+    found, _ = reference(Subject("f", lambda x: f(x[0]), np.array([1.5]), 1), [0])
+    return None if found is None else found[0, 0]
+
+
+@pytest.mark.parametrize("body", ["abs(x) * x", "x.real ** 2 + x.imag * 7", "x ** 2 if x > 0 else x", "np.float64(x)"])
+def test_a_complex_step_that_sees_another_slope_is_no_reference(body: str) -> None:
+    f = eval(f"lambda x: {body}", {"np": np})
+    slope = slope_of(f)
+    exact = {"abs(x) * x": 3.0, "np.float64(x)": 1.0}.get(body, 3.0)
+    assert slope is None or abs(slope - exact) < 1e-15
+
+
+def test_the_reference_has_more_digits_than_a_double() -> None:
+    slope = slope_of(lambda x: np.exp(np.sin(x)))
+    wide = np.longdouble(1.5)
+    assert abs(slope - np.cos(wide) * np.exp(np.sin(wide))) <= 4 * np.finfo(np.longdouble).eps
+
+
+def test_a_function_without_a_reference_is_refused_and_not_measured_against_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("import numpy as np\ndef f(x): return np.abs(x) * np.sin(x)\n")
+    arguments = ["run", "accuracy_vs_step", "--function", f"{path}:f", "--at", "1.5", "--out", str(tmp_path)]
+    assert cli.main(CATALOGUE, arguments) == 2
+    assert "nothing to measure the errors" in " ".join(capsys.readouterr().err.split())

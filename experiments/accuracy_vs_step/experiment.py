@@ -17,8 +17,9 @@ import dualtape as dt
 
 from ..harness import compare
 from ..harness.config import Config
+from ..harness.errors import InputError
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
-from ..harness.user_function import UserFunction, UserFunctionError
+from ..harness.user_function import UserFunction
 from ..shared import adbench_data, gmm, measure
 from ..shared.measure import EPS
 from ..shared.problems import LONG
@@ -156,9 +157,9 @@ def _users_curve(user: UserFunction) -> Curve:
     subject = compare.Subject(user.name, lambda x: user.f(x[0]), np.array([user.x]), 1)
     found, how = compare.reference(subject, [0])
     if found is None:
-        raise UserFunctionError(
-            f"{user.name} has no reference to compare with: it takes neither complex numbers of extended precision (or is "
-            "not analytic) nor mpmath's numbers"
+        raise InputError(
+            f"there is nothing to measure the errors of {user.name} against: it takes neither mpmath's nor complex "
+            "numbers with the slope that differences see; write it so that it does (np.sin for math.sin, no abs)"
         )
     return Curve(user.name, user.name, user.f, user.x, found[0, 0], how)
 

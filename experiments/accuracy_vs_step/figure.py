@@ -14,7 +14,7 @@ from ..harness import plots
 from ..harness.plots import COLOURS
 from ..harness.spec import Row
 from ..shared.measure import EPS
-from .experiment import BIN, BINS, BY_FORWARD_MODE, MODES, Curve
+from .experiment import BIN, BINS, BY_HAND, MODES, Curve
 
 # What is drawn later is drawn smaller, so that it hides nothing: curves that coincide are seen to.
 LOOKS = {
@@ -89,8 +89,8 @@ def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
     unseen = [error for h, error in stepped.items() if h < NARROWEST / 2]
     if unseen and max(unseen) <= max(error for h, error in stepped.items() if h < 1e-15 and h > NARROWEST / 2):
         notes.append("complex step:\nthe same down\nto h = $10^{-300}$")
-    if curve.source == BY_FORWARD_MODE:
-        notes.append("no reference:\ndistance from\nforward mode")
+    if curve.source != BY_HAND:
+        notes.append("reference:\n" + curve.source.replace(" in ", "\nin "))
     axes.text(NARROWEST * 3, 1e-9, "\n\n".join(notes), fontsize=7, va="center")  # below the left arm it is empty
     axes.set_xlim(NARROWEST, WIDEST * 2)
     axes.set_ylim(LOWEST / 2, HIGHEST)

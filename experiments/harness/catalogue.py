@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
+from .errors import InputError
 
-class UnknownExperimentError(Exception):
+_ID = re.compile(r"e\d+")
+
+
+class UnknownExperimentError(InputError):
     """The name of no experiment."""
 
 
@@ -20,7 +25,6 @@ class Entry:
     measures: str
     draws: str
     takes_function: bool = False  # whether `run` has a use for a function of the user's
-    id: str = ""  # the short one, by which it is known as well
 
 
 @dataclass(frozen=True)
@@ -40,16 +44,25 @@ class Catalogue:
     together: tuple[Together, ...] = ()
 
     def resolve(self, names: Sequence[str]) -> list[str]:
-        """Names as given, `all` spelled out, each once; an unknown one is an error that names the nearest."""
+        """Names or ids (E01) in any case, `all` spelled out, each once; an unknown one is an error with the nearest."""
         chosen: list[str] = []
-        short = {entry.id: name for name, entry in self.entries.items()}
-        for name in [short.get(name.upper(), name) for name in names]:
-            if name != "all" and name not in self.entries:
-                near = difflib.get_close_matches(name, self.entries, n=1)
-                hint = f"the nearest name is {near[0]!r}" if near else f"there are {', '.join(self.entries)}"
-                raise UnknownExperimentError(f"no experiment is called {name!r}; {hint}")
-            chosen += [n for n in (self.entries if name == "all" else (name,)) if n not in chosen]
+        for name in names:
+            found = list(self.entries) if name.lower() == "all" else [self._named(name)]
+            chosen += [n for n in found if n not in chosen]
         return chosen
+
+    def _named(self, asked: str) -> str:
+        name = asked.lower()
+        if name in self.entries:
+            return name
+        if _ID.fullmatch(name):  # only now: to know the ids, every experiment is imported
+            ids = {self.load(entry).SPEC.id.lower(): entry for entry in self.entries}
+            if name in ids:
+                return ids[name]
+            raise UnknownExperimentError(f"no experiment has the id {asked!r}; there are {', '.join(ids).upper()}")
+        near = difflib.get_close_matches(name, self.entries, n=1)
+        hint = f"the nearest name is {near[0]!r}" if near else f"there are {', '.join(self.entries)}"
+        raise UnknownExperimentError(f"no experiment is called {asked!r}; {hint}")
 
     def load(self, name: str) -> ModuleType:
         """The module that measures."""

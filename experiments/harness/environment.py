@@ -25,18 +25,24 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _commit() -> str | None:
-    """The commit of the source tree this file belongs to, if it is one and git is there."""
+def _git(*arguments: str) -> str | None:
+    """What git says of the source tree this file belongs to; None if it is no such tree, or there is no git."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=5, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
+
+
+def _changed() -> bool | None:
+    """Whether the tree differs from its commit, in files that git follows or in new ones; None if nobody knows."""
+    status = _git("status", "--porcelain")
+    return None if status is None else bool(status)
 
 
 def _blas() -> str:
@@ -48,7 +54,8 @@ def record() -> dict[str, Any]:
     """The "environment" entry of a result file."""
     return {
         "dualtape": dualtape.__version__,
-        "commit": _commit(),
+        "commit": _git("rev-parse", "HEAD"),
+        "changed": _changed(),  # whether what ran is that commit, or something more
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,

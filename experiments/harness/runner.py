@@ -17,6 +17,7 @@ from .catalogue import Catalogue, Entry
 from .clock import set_aside
 from .config import Config
 from .console import EXTRA_HINT, Console
+from .errors import InputError
 from .spec import MARKS, Result, Spec, as_dicts
 
 
@@ -114,6 +115,8 @@ def run(names: Sequence[str], catalogue: Catalogue, config: Config, out: Path, c
     for name in names:
         try:
             document = run_one(name, catalogue, config, out)
+        except InputError:
+            raise
         except Exception as error:
             traceback.print_exc()
             console.error(f"{name} broke down: {type(error).__name__}: {error}")
@@ -184,4 +187,4 @@ def listing(catalogue: Catalogue, console: Console) -> None:
             head = [spec.id, name] if number == 0 else ["", ""]
             rows.append([*head, f"{claim.statement} [{claim.mark}]", claim.source])
     console.table("Experiments", ["id", "name", "claim", "source"], rows)
-    console.say("Marks: " + "; ".join(f"[{mark}] {meaning}" for mark, meaning in MARKS.items()))
+    console.table("How far a source was followed", ["mark", "meaning"], [[f"[{k}]", v] for k, v in MARKS.items()])

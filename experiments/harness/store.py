@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .errors import InputError
 from .spec import Column, Row
 
 SCHEMA = 1
@@ -30,7 +32,7 @@ KEYS: dict[str, Any] = {
 CHECK_KEYS = {"id", "expr", "lhs", "op", "rhs", "passed", "deterministic"}
 
 
-class StoreError(Exception):
+class StoreError(InputError):
     """A result file that cannot be read as one."""
 
 
@@ -65,8 +67,14 @@ def to_csv(rows: Sequence[Row], columns: Sequence[Column], deterministic_only: b
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write beside the place, then rename: whoever reads sees the old file or the whole new one, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:

@@ -15,8 +15,10 @@ import numpy as np
 
 import dualtape as dt
 
+from .errors import InputError
 
-class UserFunctionError(Exception):
+
+class UserFunctionError(InputError):
     """What is wrong with the function, or with how it was named."""
 
 
