@@ -56,7 +56,7 @@ def _ours(axes: Axes, rows: Sequence[Row], quantity: str) -> list[Any]:
 def figure(rows: Sequence[Row]) -> Any:
     """Counted work (left) and relative time among the published ones (right) against the number of parameters."""
     drawing, (work, wall) = plots.panels(2, height=3.6)
-    gmm = [row for row in rows if row["problem"] == "GMM"]
+    gmm = [row for row in rows if row["problem"] == "GMM" and row["mode"] != "value"]
     for axes, quantity, label in (
         (work, "flops_ratio", "Work(gradient) / Work(f)   [flops]"),
         (wall, "relative_time", "time(gradient) / time(f)"),

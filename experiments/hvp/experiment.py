@@ -252,6 +252,10 @@ def _completed(case: Case, rows: list[Row]) -> list[Row]:
     return rows
 
 
+# What a gradient keeps of a layer: its matrix and the activations that it multiplies, in doubles.
+LAYER_BYTES = 8 * problems.WIDTH * (problems.WIDTH + problems.BATCH)
+
+
 def _bars() -> list[Bar]:
     products = 'composition != "f" and composition != "gradient"'
     of_arrays = '(problem == "mlp" or problem == "rosenbrock" or problem == "logreg")'
@@ -266,11 +270,13 @@ def _bars() -> list[Bar]:
         one = f'problem == "multiplication" and {mine}'
         bars.append(Bar(f"plain-{composition}", f"max(abs(plain_each - {count}), {one})", "==", 0))
         bars.append(Bar(f"product-{composition}", f'max(each, problem == "product" and {mine})', "<=", count))
+    gradient = 'composition == "gradient"'
     scalar = '(problem == "product" or problem == "rosenbrock_scalar")'
     return [
         *bars,
         Bar("no-more-than-plain", f"max(flops / plain_flops, {scalar})", "<=", 1),
         Bar("matmul-flops", f'max(matmul_ratio, problem == "mlp" and {products})', "<=", 3),
+        Bar("tape-gradient", f'max(abs(tape_bytes - size * {LAYER_BYTES}), problem == "mlp" and {gradient})', "==", 0),
         Bar("tape-rr-most", f'max(bytes_over_rr, problem == "mlp" and {products})', "<=", 1),
         Bar("memory-rr-most", _memory_bar(), "<=", 1, deterministic=False),
         Bar("gradients-in-flops", f"max(gradient_ratio, {of_arrays} and {products})", "<=", 5),

@@ -46,6 +46,40 @@ def load(name: str) -> Mixture:
     return Mixture(points.reshape(n, d), alphas, means.reshape(k, d), factors.reshape(k, -1), gamma, int(m))
 
 
+def drawn(d: int, k: int, n: int, rng: np.random.Generator) -> Mixture:
+    """A mixture of a published size, its numbers drawn here: points and parameters standard normal."""
+    factors = rng.normal(size=(k, d + d * (d - 1) // 2))
+    return Mixture(rng.normal(size=(n, d)), rng.normal(size=k), rng.normal(size=(k, d)), factors, 1.0, 0)
+
+
+def by_loops(mixture: Mixture) -> float:
+    """The objective as the formula stands, with loops over points, components, rows and columns."""
+    (n, d), k = mixture.points.shape, len(mixture.alphas)
+    gamma, m = mixture.gamma, mixture.m
+    total = -n * d / 2 * np.log(2 * np.pi)
+    matrices = []
+    for factors in mixture.factors:
+        q, place = np.diag(np.exp(factors[:d])), d
+        for column in range(d):
+            for row in range(column + 1, d):
+                q[row, column] = factors[place]
+                place += 1
+        matrices.append(q)
+    for x in mixture.points:
+        terms = [
+            alpha + np.sum(factors[:d]) - 0.5 * np.sum((q @ (x - mean)) ** 2)
+            for alpha, mean, factors, q in zip(mixture.alphas, mixture.means, mixture.factors, matrices, strict=True)
+        ]
+        total += np.log(np.sum(np.exp(np.array(terms) - max(terms)))) + max(terms)
+    total -= n * np.log(np.sum(np.exp(mixture.alphas)))
+    for factors in mixture.factors:
+        squares = np.sum(np.exp(factors[:d]) ** 2) + np.sum(factors[d:] ** 2)
+        total += gamma**2 / 2 * squares - m * np.sum(factors[:d])
+    wishart = d + m + 1
+    total -= k * (wishart * d * (np.log(gamma) - np.log(2) / 2) - float(multigammaln(wishart / 2, d)))
+    return float(total)
+
+
 def _triangle(d: int) -> NDArray[np.intp]:
     """Where each entry of a D x D lower triangle stands in (diagonal, strict part by columns, 0)."""
     index = np.full((d, d), d + d * (d - 1) // 2)
