@@ -51,6 +51,7 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.2,
     "lines.markersize": 3.4,
     "mathtext.fontset": "dejavusans",
+    "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "dualtape",  # the same drawing is the same file
 }
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 from . import bars, environment, store
 from .catalogue import Catalogue, Entry
@@ -34,18 +35,33 @@ def have_matplotlib() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _draw(module: str, arguments: Sequence[Any], stem: Path) -> None:
-    """`stem`.svg and `stem`.png, by the function `figure` of a module."""
-    drawing = import_module(module).figure(*arguments)
+def _draw(module: str, arguments: Sequence[Any], stem: Path, title: str, caption: str) -> None:
+    """`stem`.svg, .png, .pdf and its caption, by the function `figure` of a module; each is whole or not there.
+
+    In the SVG text is text, and the title and the caption are there for who cannot see it.
+    """
+    made = import_module(module)
+    drawing = made.figure(*arguments)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-    drawing.savefig(stem.with_suffix(".png"))
+    for suffix, options in (
+        (".svg", {"metadata": {"Date": None, "Title": title}}),
+        (".png", {"dpi": 300}),
+        (".pdf", {"metadata": {"CreationDate": None, "Title": title}}),
+    ):
+        part = stem.with_name(stem.name + suffix + ".part")
+        drawing.savefig(part, format=suffix[1:], **options)
+        if suffix == ".svg":
+            text = part.read_text(encoding="utf-8")
+            part.write_text(text.replace("</title>", f"</title>\n <desc>{escape(caption)}</desc>", 1), encoding="utf-8")
+        part.replace(stem.with_suffix(suffix))
+    store.write_text(stem.with_name(stem.name + ".caption.md"), f"**{title}.** {caption}\n")
 
 
-def _figure(entry: Entry, result: Result, folder: Path) -> str | None:
-    """Draw figure.svg and figure.png; the name of the SVG, or None if there is no way to draw one."""
+def _figure(entry: Entry, result: Result, folder: Path, spec: Spec) -> str | None:
+    """Draw figure.svg, .png and .pdf; the name of the SVG, or None if there is no way to draw one."""
+    caption = " ".join(f"{claim.statement} ({claim.source})" for claim in spec.claims)
     if have_matplotlib():
-        _draw(entry.draws, (result.rows, *result.drawn), folder / "figure")
+        _draw(entry.draws, (result.rows, *result.drawn), folder / "figure", spec.title, caption)
     if result.svg:
         store.write_text(folder / "figure.svg", result.svg)
     return "figure.svg" if (folder / "figure.svg").is_file() else None
@@ -56,7 +72,7 @@ def run_one(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict[
     module = catalogue.load(name)
     spec: Spec = module.SPEC
     folder = out / name
-    for stale in ("result.json", "result.csv", "figure.svg", "figure.png"):
+    for stale in ("result.json", "result.csv", "figure.svg", "figure.png", "figure.pdf"):
         (folder / stale).unlink(missing_ok=True)  # a run that breaks down must not leave the last one's files
     started, clock = datetime.now(UTC), time.perf_counter()
     with set_aside():  # once for all that the experiment measures
@@ -65,7 +81,7 @@ def run_one(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict[
     checks = [bars.judge(bar, rows) for bar in result.bars]
     for file, text in result.files.items():
         store.write_text(folder / file, text)
-    figure = _figure(catalogue.entries[name], result, folder) if config.plot else None
+    figure = _figure(catalogue.entries[name], result, folder, spec) if config.plot else None
     document = {
         "schema": store.SCHEMA,
         "experiment": name,
@@ -139,7 +155,8 @@ def _combined(outcomes: Sequence[Outcome], catalogue: Catalogue, out: Path, cons
     rows = {outcome.name: outcome.document["rows"] for outcome in outcomes if outcome.document}
     for picture in catalogue.together:
         if rows.keys() >= set(picture.of):
-            _draw(picture.draws, [rows[name] for name in picture.of], out / picture.name)
+            titles = " and ".join(catalogue.load(name).SPEC.title for name in picture.of)
+            _draw(picture.draws, [rows[name] for name in picture.of], out / picture.name, titles, titles)
             console.say(f"{out / picture.name}.svg  ({' and '.join(picture.of)} side by side)")
 
 
