@@ -68,13 +68,31 @@ def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Fig
     ):
         plots.log_log(axes, ns, x_label, label)
         lines(axes, rows, quantity, methods)
+    counted = performed(work, rows)
     dashed = [plots.theory(work, ns, t.formula, t.label, t.dashes) for t in theories]
-    work.set_title("a   counted operations")
+    work.set_title("a   declared operations (lines)" if counted else "a   declared operations")
     wall.set_title("b   wall clock")
     shade = plots.shade_overhead(wall, _overhead_size(rows))
     colours = [Line2D([], [], color=LOOKS[method][1], label=LOOKS[method][0]) for method in methods]
-    plots.legend_below(drawing, [*colours, *markers(rows), *dashed, *([shade] if shade else [])], columns=3)
+    plots.legend_below(drawing, [*colours, *markers(rows), *counted, *dashed, *([shade] if shade else [])], columns=3)
     return drawing
+
+
+def performed(axes: Axes, rows: Sequence[Row]) -> list[Line2D]:
+    """Crosses where what is performed was counted as well, and their legend entry."""
+    known = [row for row in rows if row.get("performed_flops_ratio")]
+    for method in dict.fromkeys(row["method"] for row in known):
+        mine = [row for row in known if row["method"] == method]
+        axes.plot(
+            [row["n"] for row in mine],
+            [row["performed_flops_ratio"] for row in mine],
+            color=LOOKS[method][1],
+            marker="x",
+            linestyle="",
+            markeredgewidth=0.8,
+            markersize=3.6,
+        )
+    return [Line2D([], [], color="0.35", linestyle="", marker="x", label="performed, call by call")] if known else []
 
 
 def markers(rows: Sequence[Row]) -> list[Line2D]:
