@@ -294,6 +294,25 @@ def test_a_tensor_from_outside_is_an_input(before: bool) -> None:
     agree(dt.grad(lambda s: dt.function(lambda x: np.sum(x * np.exp(s)))(X))(Y), X * np.exp(Y))
 
 
+def test_a_name_outside_may_come_to_stand_for_another_tensor() -> None:
+    w = dt.constant(np.ones(4))
+    f = dt.function(lambda x: np.sum(x * w))
+    for _ in range(3):
+        agree(f(X), float(np.sum(X * w.numpy())))
+        w = w * 2.0
+    w[0] = 7.0  # or be written into
+    agree(f(X), float(np.sum(X * w.numpy())))
+    w = dt.constant(np.ones((4, 1)))
+    agree(f(X), float(np.sum(X * w.numpy())))
+
+
+def test_random_numbers_from_elsewhere_are_told() -> None:
+    rng = np.random.default_rng(0)
+    for f, whose in ((lambda x: x + np.random.normal(), "global"), (lambda x: x + rng.normal(), "'rng' from outside")):
+        with pytest.warns(UserWarning, match=whose):
+            dt.function(f)(X)
+
+
 def test_tensors_that_share_a_value_are_told_apart() -> None:
     t = dt.constant(Y)
     stopped = dt.stop_gradient(t)

@@ -18,12 +18,13 @@ from dualtape.core.standin import OPEN
 from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
 from dualtape.modes.constant import constant
 from dualtape.modes.spec import TensorSpec
+from dualtape.modes.structure import flatten
 from dualtape.tracing.derivative import connected
 from dualtape.tracing.emit import UNKNOWN
 from dualtape.tracing.keys import Arguments, difference
 from dualtape.tracing.symbol import Diverged
 from dualtape.tracing.trace import Trace
-from dualtape.transforms.arguments import ensure_callable, holds_tensor
+from dualtape.transforms.arguments import besides, ensure_callable, holds_tensor
 
 __all__ = ["function", "run_functions_eagerly"]
 
@@ -152,13 +153,15 @@ class Function:
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function on any arguments."""
         if EAGERLY[0] or OPEN[0]:  # where values stand for others, in a batch or a trace, it is part of what goes on
-            return self.f(*args, **kwargs)
+            return self.untraced(args, kwargs)
         given = self.arguments(args, kwargs)
         outermost = recorders.outermost() and not holds_tensor(given.every)
         trace = self.traces.get(given.key) or self.retraced(given)
+        if trace.looks and not trace.refresh():
+            trace = self.traces[given.key] = self.new_trace(given, "a Tensor of another kind from outside")
         found = self.run(trace, given)
         if found is None:
-            return self.f(*args, **kwargs)
+            return self.untraced(args, kwargs)
         trace, (output, leaves, assigned), reads = found
         if recorders.live():
             operands = [*given.nodes, *[x._node for x in reads]]
@@ -172,6 +175,20 @@ class Function:
         if not outermost:
             leaves = [tensor(y) if isinstance(y, (ndarray, np.generic)) else y for y in leaves]
         return output.rebuild(iter(leaves))
+
+    def untraced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function itself, on Tensors as when it is traced, with results as it gives them then."""
+        outermost = recorders.outermost() and not holds_tensor((args, kwargs)) and not OPEN[0]
+        leaves, rebuild = flatten((args, kwargs))
+        arrays = [leaf.__class__ is ndarray and leaf.dtype != object for leaf in leaves]
+        wrapped = [tensor(leaf.copy()) if array else leaf for leaf, array in zip(leaves, arrays, strict=True)]
+        before = [x._node if x.__class__ is Tensor else None for x in wrapped]
+        given, named = rebuild(iter(wrapped))
+        out = self.f(*given, **named)
+        for leaf, x, node in zip(leaves, wrapped, before, strict=True):
+            if leaf is not x and x._node is not node:
+                write(leaf, x._node.value)
+        return besides(out, outermost)
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """The arguments of a call, with defaults filled in, and converted to the input signature."""
@@ -203,7 +220,7 @@ class Function:
                 stacklevel=4,
             )
         self.held.append(given.leaves)
-        return Trace(self.name, given.names(self.signature), given.likes(), cause)
+        return Trace(self.name, given.names(self.signature), given.likes(), cause, self.f)
 
     def run(self, trace: Trace, given: Arguments) -> Any:
         """The trace, what came out of it, and what is read from outside; None if it is to run untraced."""
@@ -240,7 +257,8 @@ class Function:
         arrays = not kwargs and all([a.__class__ is ndarray for a in args]) and self.input_signature is None
         inner = any([output.assigned for output in trace.outputs])
         self.hot = None
-        fixed = all([x.__class__ is Node for x in trace.outside])  # Tensors, which never change
+        # (Tensors never change, but the names that they go by may come to stand for others.)
+        fixed = all([x.__class__ is Node for x in trace.outside]) and not trace.looks
         if arrays and fixed and not inner and len(args) == len(given.leaves):
             self.hot = [a.shape for a in args], [a.dtype for a in args], trace, [x.value for x in trace.outside]
 

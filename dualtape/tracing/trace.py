@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 from dualtape.core import recorders
 from dualtape.core.recorders import Recorder
 from dualtape.core.standin import OPEN, Refused, Standin
-from dualtape.core.tensor import Node, Operand, new_id, tensor
+from dualtape.core.tensor import Node, Operand, Tensor, new_id, tensor
 from dualtape.modes.structure import flatten
 from dualtape.modes.variable import Variable
 from dualtape.tracing.emit import UNKNOWN, Program
 from dualtape.tracing.graph import Graph, Guard, Like, Output, Place, blocks, described
+from dualtape.tracing.outside import Look, draws, place_of_node
 from dualtape.tracing.passes import improved
 from dualtape.tracing.symbol import Diverged, Draws, Symbol, Tracer, is_users
 from dualtape.transforms.arguments import result
@@ -83,14 +85,16 @@ class Around(Recorder):
 class Trace:
     """A graph and its program; ``names`` and ``likes`` are those of the inputs, ``cause`` says why it was made."""
 
-    def __init__(self, name: str, names: Sequence[str], likes: Sequence[Like], cause: str) -> None:
-        self.name, self.names, self.likes, self.cause = name, list(names), list(likes), cause
+    def __init__(self, name: str, names: Sequence[str], likes: Sequence[Like], cause: str, f: Any = None) -> None:
+        self.name, self.names, self.likes, self.cause, self.f = name, list(names), list(likes), cause, f
         self.count = len(likes)
         self.graph = Graph()
         # What is taken from outside: Variables, and nodes of Tensors.
         self.outside: list[Any] = []
         self.places: dict[int, int] = {}
         self.outputs: list[Output] = []
+        # Of Tensors that go by a name outside: how to look them up, since the name may stand for another one later.
+        self.looks: dict[int, Look] = {}
         self.program: Program | None = None
         self.run: Callable[..., Any] = unknown
 
@@ -113,13 +117,23 @@ class Trace:
         Returns:
             The output, its leaves, and the new values of the inputs that were assigned.
         """
+        before = draws(self.f)
         while True:
             outcome, found = self.followed(call, values)
             if outcome is not None:
+                drawn = [name for name, state in draws(self.f).items() if before.get(name) != state]
+                if drawn:
+                    warnings.warn(
+                        f"{self.name} draws from {' and '.join(drawn)} while it is traced: its program has these "
+                        "numbers for good. Pass a np.random.Generator as an argument, and draw from that",
+                        stacklevel=6,
+                    )
                 return outcome
             # Once more, with what it takes from outside among the inputs.
             for node in found.values():
-                self.place_of(node)
+                k = self.place_of(node) - self.count
+                if (look := place_of_node(self.f, node)) is not None:
+                    self.looks[k] = look
             self.graph, self.outputs = Graph(), []
 
     def followed(
@@ -176,6 +190,21 @@ class Trace:
         output = self.outputs[out[0]]
         n = 1 + len(output.leaves)
         return output, list(out[1:n]), list(out[n:])
+
+    def refresh(self) -> bool:
+        """Take the Tensors that names from outside stand for now; whether they are still of their kinds."""
+        for k, look in self.looks.items():
+            x, node = look(), self.outside[k]
+            if x.__class__ is not Tensor:
+                return False
+            new = x._node
+            if new is not node:
+                if described(new.value) != described(node.value):
+                    return False
+                self.outside[k] = new
+                del self.places[id(node)]
+                self.places[id(new)] = self.count + k
+        return True
 
     def guards(self) -> Iterator[Guard]:
         """The questions that were asked."""
