@@ -88,6 +88,7 @@ class Outside(Recorder):
     def see(
         self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: dict[str, Any], stack: Stack
     ) -> None:
+        self.hear(operands)
         followed = [a.__class__ is Node and self.tracks(a) for a in operands]
         if not any(followed) and not (entry is None and self.within(params)):
             return

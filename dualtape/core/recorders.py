@@ -68,6 +68,14 @@ class Recorder:
     def unread(self, variable: Any, out: Any) -> None:
         """A Variable was read where this one was not entered (a tape remembers it for ``why``)."""
 
+    # Those that this one stands for.
+    outer: Stack = ()
+
+    def hear(self, operands: Sequence[Any]) -> None:
+        """These were read; of interest to those who listen alone, and passed on by those who stand for others."""
+        for r in self.outer:
+            r.hear(operands)
+
     def cut(self, row: Any, operands: Sequence[Any], outs: Sequence[Any]) -> None:
         """An operation without derivative took place (a tape remembers it for ``why``)."""
 
@@ -206,6 +214,11 @@ def live() -> Stack:
             STACK.set(left_of(before, stack))
             break
     return stack
+
+
+def listeners() -> Stack:
+    """Those that listen alone."""
+    return tuple([r for r in STACK.get() if r.listens])
 
 
 def following() -> Stack:

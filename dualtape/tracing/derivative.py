@@ -73,14 +73,14 @@ def rules(
             with GradientTape() as tape:
                 tape.watch(sources)
                 ys = results(given)
-            return tape.gradient(ys, sources, output_gradients=list(cotangents), unconnected_gradients="zero")
+            return tape.gradient(ys, sources, output_gradients=list(cotangents))
 
         def pushed(given: list[Any], tangents: list[Any]) -> Any:
             for v in variables:
                 v._read()  # a tangent hangs on the value that it has while this is traced
             with ForwardAccumulator([*[given[k] for k in inputs], *variables], list(tangents)) as accumulator:
                 ys = results(given)
-            return [accumulator.jvp(y, unconnected_gradients="zero") for y in ys]
+            return [accumulator.jvp(y) for y in ys]
 
         kind = type(owner)
         owner.derived[key] = kind(pulled, None, True, False), kind(pushed, None, True, False)

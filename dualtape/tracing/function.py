@@ -157,8 +157,10 @@ class Function:
         given = self.arguments(args, kwargs)
         outermost = recorders.outermost() and not holds_tensor(given.every)
         trace = self.traces.get(given.key) or self.retraced(given)
-        if trace.looks and not trace.refresh():
-            trace = self.traces[given.key] = self.new_trace(given, "a Tensor of another kind from outside")
+        if trace.looks and (changed := trace.refresh()) is not False:
+            self.derived.clear()  # they know the Tensors that there were
+            if changed is None:
+                trace = self.traces[given.key] = self.new_trace(given, "a Tensor of another kind from outside")
         found = self.run(trace, given)
         if found is None:
             return self.untraced(args, kwargs)

@@ -78,8 +78,10 @@ def scan(
     if n == 0 or any([is_batch(x) for x in (*state, *columns)]):
         last, ys, rebuild = one_by_one(step, state, columns, n, reverse)
     else:
-        loop = Loop(step, len(state), n, reverse)
-        last, ys, rebuild = loop.of(state, columns)
+        try:
+            last, ys, rebuild = Loop(step, len(state), n, reverse).of(state, columns)
+        except Batched:
+            last, ys, rebuild = one_by_one(step, state, columns, n, reverse)
     return rebuild_carry(iter(last)), rebuild(iter(ys))
 
 
@@ -123,6 +125,10 @@ def map_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
 
 
 # ------------------------------------------------------------------ one operation
+class Batched(Exception):
+    """A body takes a value of a batch from outside: each step is one for all examples."""
+
+
 class Loop:
     """The kernel of a loop: its body as a program, carried out on arrays.
 
@@ -154,6 +160,8 @@ class Loop:
     def body(self, given: list[Any]) -> list[Any]:
         """The step on leaves, all results in one list."""
         after, ys, self.rebuild, _ = self.step(given)
+        if any([is_batch(x) for x in (*after, *ys)]):
+            raise Batched
         self.results = len(ys)
         return [*after, *ys]
 
@@ -212,6 +220,8 @@ class Loop:
             nodes = [x._node for x in operands]
             followed = [k for k, n in enumerate(nodes) if n.value.dtype.kind in "fc" and recorders.is_tracked(n)]
             self.keeps = bool(followed)
+            for r in recorders.STACK.get():
+                r.hear(nodes)  # what a trace around this takes from outside
             arguments = tuple([n.value for n in nodes])
             tracer = next((v.tracer for v in arguments if v.__class__ is Symbol), None)
             try:

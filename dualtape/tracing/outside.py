@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,46 @@ Look = Callable[[], Any]
 
 
 def names_of(f: Any) -> Iterator[tuple[str, Look]]:
-    """The names that a function takes from outside, in its closure or its module, and how to look them up."""
-    while isinstance(f, functools.partial):
-        f = f.func
-    f = getattr(f, "__func__", f)
-    if not isinstance(f, FunctionType):
-        return
-    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-        yield name, functools.partial(contents, cell)
-    for name in f.__code__.co_names:
-        if name in f.__globals__:
-            yield name, functools.partial(f.__globals__.get, name)
+    """The names that the text of a function takes from outside, its closure or its module, and how to look them up.
+
+    So do the functions that it names, as far as they are users' own.
+    """
+    todo, seen = [f], set()
+    while todo:
+        x = todo.pop()
+        f = function_of(x)
+        if f is not x and getattr(type(x), "__module__", "").startswith("dualtape.transforms"):
+            todo += [rule for rule in vars(x).values() if callable(rule)]  # rules of one's own
+        if f is None or f.__code__ in seen or f.__module__.partition(".")[0] in ("dualtape", "numpy", "scipy"):
+            continue
+        seen.add(f.__code__)
+        looks = [
+            (name, functools.partial(contents, cell))
+            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        ]
+        for name in dict.fromkeys(globals_in(f.__code__)):
+            if name in f.__globals__:
+                looks.append((name, functools.partial(f.__globals__.get, name)))
+        for name, look in looks:
+            yield name, look
+            todo.append(look())
+
+
+def function_of(x: Any) -> FunctionType | None:
+    """The Python function that is called by way of another object: a method, a partial, one with rules of its own."""
+    for _ in range(8):
+        if isinstance(x, FunctionType):
+            return x
+        x = getattr(x, "__wrapped__", None) or getattr(x, "__func__", None) or getattr(x, "func", None)
+    return None
+
+
+def globals_in(code: CodeType) -> Iterator[str]:
+    """The names that code looks up, and so do functions that are defined in it."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from globals_in(inner)
 
 
 def contents(cell: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dualtape.core.standin import Refused, Standin, every, finite, some
-from dualtape.core.tensor import Operand
+from dualtape.core.tensor import Operand, among
 from dualtape.tracing.graph import Block, Graph, Guard, Place, Step, described, exchanged
 
 # NumPy's questions about shapes and dtypes: their answers are the same whenever a program runs.
@@ -137,14 +137,14 @@ class Symbol(NDArrayOperatorsMixin, Standin):
 
     # ---- what comes out is traced as well
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if any([isinstance(x, Operand) for x in inputs]):
-            return NotImplemented
+        if any([isinstance(x, Operand) for x in inputs]) or among(inputs).__class__ is not Symbol:
+            return NotImplemented  # a batch knows of traces, and not the other way round
         if method == "at" or kwargs.get("out") is not None:
             raise Refused(f"{ufunc.__name__} writes into an array, which a value that is traced is not")
         return self.tracer.step(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if any([issubclass(t, Operand) for t in types]):
+        if any([issubclass(t, Operand) for t in types]) or among((args, kwargs)).__class__ is not Symbol:
             return NotImplemented
         if function in WRITING or kwargs.get("out") is not None:
             raise Refused(f"{function.__name__} writes into an array, which a value that is traced is not")

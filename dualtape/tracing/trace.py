@@ -55,6 +55,12 @@ class Around(Recorder):
         return False
 
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Any) -> None:
+        self.hear(operands)
+
+    def cut(self, row: Any, operands: Any, outs: Any) -> None:
+        self.hear(operands)
+
+    def hear(self, operands: Sequence[Any]) -> None:
         for a in operands:
             if a.__class__ is Node and a.id < self.age and id(a) not in self.trace.places:
                 if is_outside(a, self.tracer):
@@ -191,20 +197,21 @@ class Trace:
         n = 1 + len(output.leaves)
         return output, list(out[1:n]), list(out[n:])
 
-    def refresh(self) -> bool:
-        """Take the Tensors that names from outside stand for now; whether they are still of their kinds."""
+    def refresh(self) -> bool | None:
+        """Take the Tensors that names from outside stand for now; whether some changed, None if so did their kinds."""
+        changed = False
         for k, look in self.looks.items():
             x, node = look(), self.outside[k]
             if x.__class__ is not Tensor:
-                return False
+                return None
             new = x._node
             if new is not node:
                 if described(new.value) != described(node.value):
-                    return False
-                self.outside[k] = new
+                    return None
+                self.outside[k], changed = new, True
                 del self.places[id(node)]
                 self.places[id(new)] = self.count + k
-        return True
+        return changed
 
     def guards(self) -> Iterator[Guard]:
         """The questions that were asked."""

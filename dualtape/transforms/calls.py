@@ -102,7 +102,7 @@ class Call(Together):
             else tensor(np.zeros(like.shape, like.dtype)[()] if c is None else c)
             for c, like in zip(given, likes, strict=True)
         ]
-        with recorders.under(()) if raw else nullcontext():
+        with recorders.under(recorders.listeners()) if raw else nullcontext():
             found = rule([wrap(n) for n in operands], filled, raw)
             return [None if c is None else loose(operand(c)) for c in found]
 
@@ -191,10 +191,10 @@ def ensure_adjoint(outs: Sequence[Any], seeds: Sequence[Any], found: Sequence[An
     for k, pairs in enumerate((zip(outs, seeds, strict=True), zip(found, dummies, strict=True))):
         for a, b in pairs:
             x, y = raw(loose(a)), raw(loose(b))
-            if x is None or y is None or np.shape(x) != np.shape(y) or np.asarray(x).dtype.kind not in "fc":
-                continue
             if isinstance(x, Standin) or isinstance(y, Standin):
                 return
+            if x is None or y is None or np.shape(x) != np.shape(y) or np.asarray(x).dtype.kind not in "fc":
+                continue
             products = np.real(np.conj(x) * y)
             sides[k] += float(np.sum(products))
             scale += float(np.sum(np.abs(products)))
@@ -235,7 +235,7 @@ class Given:
     def __init__(self, args: Any, outer: Stack) -> None:
         self.args = args
         self.leaves, self.rebuild = flatten(args)
-        # Whole numbers are passed on as they are (an axis, a count), but have their place among the gradients.
+        # (Whole numbers too, an axis, a count: they are passed on as they are, and have a place among the gradients.)
         self.places = [k for k, leaf in enumerate(self.leaves) if is_array(leaf)]
         self.variables = {id(leaf) for leaf in self.leaves}
         self.slots: list[int] = []
@@ -325,8 +325,7 @@ class Body(Recorder):
         super().__init__(None)
         self.outer, self.refuse, self.inside = outer, refuse, {n.id for n in inside}
         self.foreign: dict[int, Node] = {}
-        self.variables: dict[int, Any] = {}
-        self.names: dict[int, str] = {}  # of all Variables, for messages
+        self.variables, self.names = dict[int, Any](), dict[int, str]()  # names of all Variables, for messages
 
     def tracks(self, node: Node) -> bool:
         known = self.live and not self.refuse
@@ -340,6 +339,7 @@ class Body(Recorder):
             self.variables.setdefault(variable._node.id, (variable, variable._node))
 
     def see(self, row: Any, entry: Any, nodes: Any, operands: Any, outs: Any, params: Any, stack: Stack) -> None:
+        self.hear(operands)
         if get_ident() != self.owner:  # what another thread follows itself is its own matter
             own = [r for r in recorders.everybody() if r.owner == get_ident()]
             nodes = [a for a in nodes if a is None or not any([r.tracks(a) for r in own])]
