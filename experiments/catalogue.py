@@ -15,6 +15,7 @@ CATALOGUE = Catalogue(
         "accuracy_vs_step": Entry(
             "experiments.accuracy_vs_step.experiment", "experiments.accuracy_vs_step.figure", takes_function=True
         ),
+        "expression_swell": Entry("experiments.expression_swell.experiment", "experiments.expression_swell.figure"),
         "helmholtz": Entry("experiments.helmholtz", MODES),
         "hvp": Entry("experiments.hvp.experiment", "experiments.hvp.figure"),
         "nesting": Entry("experiments.nesting.experiment", "experiments.nesting.figure"),
