@@ -18,6 +18,9 @@ CATALOGUE = Catalogue(
         "expression_swell": Entry("experiments.expression_swell.experiment", "experiments.expression_swell.figure"),
         "helmholtz": Entry("experiments.helmholtz", MODES),
         "hvp": Entry("experiments.hvp.experiment", "experiments.hvp.figure"),
+        "linearise_transpose": Entry(
+            "experiments.linearise_transpose.experiment", "experiments.linearise_transpose.figure"
+        ),
         "nesting": Entry("experiments.nesting.experiment", "experiments.nesting.figure"),
         "adbench": Entry("experiments.adbench.experiment", "experiments.adbench.figure"),
     },

@@ -47,7 +47,8 @@ class Number(Edge):
             cotangents[i] = g
 
     def along(self, t: Any, like: Any, kept: Any, raw: bool) -> Any:
-        return t if self.factor == 1 else t * self.factor
+        factor = self.factor
+        return t if factor == 1 else -t if factor == -1 else t * factor
 
     def outline(self, kept: Any, raw: bool) -> Any:
         return None if self.factor else 0.0

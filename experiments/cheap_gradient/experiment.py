@@ -17,8 +17,8 @@ from dualtape.inspect import cost, performed
 
 from ..harness.config import Config
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
+from ..shared.programs import Program, programs
 from .operations import Operation, operations
-from .programs import Program, programs
 
 SPEC = Spec(
     id="E04",

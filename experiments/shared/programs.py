@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..harness.config import Config
-from ..shared import gmm
-from ..shared.problems import MANY_TO_ONE
+from . import gmm
+from .problems import MANY_TO_ONE
 
 UNARY: tuple[Callable[[Any], Any], ...] = (np.sin, np.exp, lambda x: np.log1p(np.abs(x)))
 BINARY: tuple[Callable[[Any, Any], Any], ...] = (

@@ -1,0 +1,1 @@
+"""E18: a linearised program and its transpose."""
