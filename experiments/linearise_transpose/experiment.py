@@ -25,8 +25,8 @@ SPEC = Spec(
     claims=(
         Claim(
             "decomposition",
-            "Reverse mode is forward mode, unzipped into a nonlinear and a linear part, and the latter transposed; cost "
-            "is conserved.",
+            "Reverse mode is forward mode, unzipped into a nonlinear and a linear part, and the latter transposed; "
+            "cost is conserved.",
             "Radul et al., You only linearize once, POPL 2023, abstract",
             "R",
         ),
