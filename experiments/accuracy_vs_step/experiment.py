@@ -232,7 +232,7 @@ def _curve_rows(curve: Curve, per_decade: int) -> Iterator[Row]:
 # Many points, a whole gradient, and a failure.
 
 
-def _points_rows(count: int, rng: Any) -> Iterator[Row]:
+def points_rows(count: int, rng: Any) -> Iterator[Row]:
     """Scaled errors at random points: percentiles and a histogram."""
     xs = rng.uniform(size=count)
     reference, unit = closed_derivative(xs), EPS * closed_scale(xs)
@@ -367,7 +367,7 @@ def run(config: Config) -> Result:
         rows += [{"function": curve.name} | row for row in _curve_rows(curve, 4 if config.quick else 8)]
     settings: dict[str, Any] = {"references": {curve.name: curve.source for curve in curves}}
     if config.function is None:
-        rows += [{"function": "A"} | row for row in _points_rows(200 if config.quick else 1000, config.rng(SPEC.name))]
+        rows += [{"function": "A"} | row for row in points_rows(200 if config.quick else 1000, config.rng(SPEC.name))]
         rows += [{"function": "C"} | row for row in _gradient_rows()]
         rows += [{"function": "abs"} | row for row in _failure_rows()]
         bars = _bars()
