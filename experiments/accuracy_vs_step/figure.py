@@ -73,9 +73,11 @@ def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
             marker="o",
             markersize=size,
             markeredgewidth=0,
-            linewidth=0.6,
+            linestyle="",
             label=label,
         )
+        envelope = [_visible(row["envelope"]) for row in steps]
+        axes.plot([row["h"] for row in steps], envelope, color=colour, linewidth=0.7)
     for label, slope, formula, dashes in _theories(curve):
         inside = [float(h) for h in np.logspace(-16, 0, 200) if LOWEST * 30 < formula(h) < 3]
         if not inside:
@@ -106,7 +108,7 @@ def _histogram(axes: Axes, rows: Sequence[Row]) -> None:
         edges = [row["bin"] for row in mine] + [BIN * BINS]
         axes.stairs([row["count"] for row in mine], edges, color=colour, linewidth=1.3, label=label)
     axes.set_xlim(0, BIN * BINS)
-    axes.set_xlabel("error / ($\\epsilon\\,\\cdot$ sum of path products)\nlast bin: all beyond")
+    axes.set_xlabel("error / what $\\epsilon$ in every operation\nmakes of it (last bin: all beyond)")
     axes.set_ylabel("points")
 
 
