@@ -21,7 +21,7 @@ from experiments.accuracy_vs_step import experiment as accuracy
 from experiments.harness.config import Config
 from experiments.hvp import problems as hvp_problems
 from experiments.shared import counting
-from experiments.shared.measure import EPS, scaled_error
+from experiments.shared.measure import scaled_error
 from experiments.shared.problems import LONG, MANY_TO_ONE, Problem
 
 PROBLEMS = (*MANY_TO_ONE, helmholtz.PROBLEM)

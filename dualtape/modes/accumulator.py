@@ -12,7 +12,7 @@ from dualtape.core import recorders
 from dualtape.core.standin import Refused, Standin
 from dualtape.core.sweep import finished
 from dualtape.core.tangents import TangentRecorder, start
-from dualtape.core.tensor import Operand, Tensor, new_id, wrap
+from dualtape.core.tensor import Operand, Tensor, new_id, tensor, wrap
 from dualtape.memory.reserve import copied
 from dualtape.modes.constant import constant
 from dualtape.modes.indexed_slices import IndexedSlices
@@ -149,6 +149,8 @@ def tangent_like(value: Any, tangent: Any, name: str) -> Any:
         return (tangent.copy() if tangent.size < 4096 else copied(tangent))[()]
     if value.dtype.kind not in "fc":
         raise ValueError(f"{name} has dtype {value.dtype}: only floating and complex dtypes have tangents")
+    if isinstance(tangent, Standin):  # a direction that went through here before
+        tangent = tensor(tangent)
     t = tangent if isinstance(tangent, Tensor) else constant(tangent)
     if t.shape != value.shape:
         raise ValueError(f"the tangent of {name} has shape {t.shape}, but {name} has shape {value.shape}")
