@@ -308,23 +308,25 @@ def _bars() -> list[Bar]:
         Bar("matmul-flops", f'max(matmul_ratio, problem == "mlp" and {products})', "<=", 3),
         Bar("tape-rr-most", f'max(bytes_over_rr, problem == "mlp" and {products})', "<=", 1),
         Bar("memory-rr-most", _memory_bar(), "<=", 1, deterministic=False),
+        Bar("memory-ratio-least", f"min(memory_ratio, {_timed()} and {products})", ">=", 1.5, deterministic=False),
+        Bar("memory-ratio-most", f"max(memory_ratio, {_timed()} and {products})", "<=", 3.5, deterministic=False),
         Bar("tape-ratio-least", f'min(tape_ratio, problem == "mlp" and {products})', ">=", 1.5),
         Bar("tape-ratio-most", f'max(tape_ratio, problem == "mlp" and {products})', "<=", 3),
         Bar("gradients-in-flops-least", f"min(gradient_ratio, {of_arrays} and {products})", ">=", 1.4),
         Bar("gradients-in-flops", f"max(gradient_ratio, {of_arrays} and {products})", "<=", 5),
-        Bar(
-            "time-fr",
-            f'max(wall_ratio, problem == "mlp" and size == {TIMED_DEPTH} and composition == "fr")',
-            "<=",
-            5,
-            deterministic=False,
-        ),
+        Bar("time-fr", f'max(wall_ratio, {_timed()} and composition == "fr")', "<=", 5, deterministic=False),
+        Bar("time-least", f"min(wall_ratio, {_timed()} and {products})", ">=", 1, deterministic=False),
     ]
+
+
+def _timed() -> str:
+    """The network whose times and memory are judged."""
+    return f'problem == "mlp" and size == {TIMED_DEPTH}'
 
 
 def _memory_bar() -> str:
     """The memory of fr and rf at the timed depth over that of rr."""
-    at = f'problem == "mlp" and size == {TIMED_DEPTH}'
+    at = _timed()
     most = f'max(memory, {at} and (composition == "fr" or composition == "rf"))'
     return f'{most} / only(memory, {at} and composition == "rr")'
 

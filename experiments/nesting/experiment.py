@@ -148,8 +148,8 @@ def _refused_rows() -> Iterator[Row]:
         try:
             derivative(lambda u: lambda f: lambda x: f(x + u), 0.0)
             refused = 0
-        except TypeError:
-            refused = 1
+        except TypeError as error:
+            refused = int("function" in str(error))  # and says of what
         yield {"case": "shift, as it stands", "order": 1, "outer": outer, "inner": outer, "refused": refused}
 
 
