@@ -49,7 +49,7 @@ SPEC = Spec(
 
 
 def run(config: Config) -> Result:
-    sizes = [2**k for k in range(1, 9 if config.quick else 13)]
+    sizes = modes.sizes(1, config.quick)
     rows: list[Row] = []
     for problem, n in config.track([(p, n) for p in MANY_TO_ONE for n in p.among(sizes)], SPEC.name):
         instance = problem.make(n, config.rng(f"{SPEC.name}/{problem.name}/{n}"))

@@ -107,7 +107,7 @@ def _methods(instance: Instance, cost: Any, m: int, quick: bool) -> list[Method]
 
 
 def run(config: Config) -> Result:
-    sizes = [2**k for k in range(9 if config.quick else 13)]
+    sizes = modes.sizes(0, config.quick)
     rows: list[Row] = []
     for problem, m in config.track([(p, m) for p in ONE_TO_MANY for m in p.among(sizes)], SPEC.name):
         instance = problem.make(m, config.rng(f"{SPEC.name}/{problem.name}/{m}"))
@@ -122,8 +122,9 @@ def run(config: Config) -> Result:
         evaluations={"forward": "1", "reverse_recorded": "1", "fd_forward": "2", "fd_central": "2"},
         roundings=64,
     )
-    largest = f'method == "forward" and n == {sizes[-1]} and problem == "rays"'  # the others are scalar recurrences
-    tape = f'slope(n, tape_bytes, problem == "ode_path" and method == "reverse" and n >= {sizes[-5]})'
+    largest = f'method == "forward" and n == {sizes[-1]} and problem == "ringing"'
+    steps = next(p for p in ONE_TO_MANY if p.name == "ode_path").among(sizes)
+    tape = f'slope(n, tape_bytes, problem == "ode_path" and method == "reverse" and n >= {steps[-5]})'
     bars += [
         Bar("forward-tape", 'max(tape_bytes, method == "forward")', "==", 0),
         Bar("tape-slope-least", tape, ">=", 0.9),

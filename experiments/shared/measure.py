@@ -76,24 +76,24 @@ def _steps(x: Array, relative: float) -> Array:
     return (x + h) - x
 
 
-def forward_difference(f: Function, x: Array, relative: float = EPS ** (1 / 2)) -> Array:
-    """Gradient (or derivative of a curve) from n + 1 evaluations."""
+def forward_difference(f: Function, x: Array, relative: float = EPS ** (1 / 2), entries: Any = None) -> Array:
+    """Gradient (or derivative of a curve) from n + 1 evaluations; of some entries of a vector, if they are named."""
     base, h = f(x), _steps(x, relative)
-    return np.array([(f(shifted) - base) / step for shifted, step in _shifts(x, h)]).reshape(x.shape + np.shape(base))
+    quotients = [(f(shifted) - base) / step for shifted, step in _shifts(x, h, entries)]
+    return np.array(quotients).reshape((x.shape if entries is None else np.shape(entries)) + np.shape(base))
 
 
-def central_difference(f: Function, x: Array, relative: float = EPS ** (1 / 3)) -> Array:
-    """Gradient (or derivative of a curve) from 2n evaluations."""
+def central_difference(f: Function, x: Array, relative: float = EPS ** (1 / 3), entries: Any = None) -> Array:
+    """Gradient (or derivative of a curve) from 2n evaluations; of some entries of a vector, if they are named."""
     h = _steps(x, relative)
-    quotients = [
-        (f(up) - f(down)) / (2 * step) for (up, step), (down, _) in zip(_shifts(x, h), _shifts(x, -h), strict=True)
-    ]
-    return np.array(quotients).reshape(x.shape + np.shape(quotients[0]))
+    pairs = zip(_shifts(x, h, entries), _shifts(x, -h, entries), strict=True)
+    quotients = [(f(up) - f(down)) / (2 * step) for (up, step), (down, _) in pairs]
+    return np.array(quotients).reshape((x.shape if entries is None else np.shape(entries)) + np.shape(quotients[0]))
 
 
-def _shifts(x: Array, h: Array) -> Any:
+def _shifts(x: Array, h: Array, entries: Any) -> Any:
     """Pairs (x with one entry shifted, the shift); scalars stay scalars."""
-    for index in np.ndindex(x.shape):
+    for index in np.ndindex(x.shape) if entries is None else entries:
         shifted = x.copy() if x.ndim else x
         if x.ndim:
             shifted[index] += h[index]

@@ -137,10 +137,10 @@ def _xlog(n: int, rng: Generator) -> Instance:
 
 
 MANY_TO_ONE = (
-    Problem("speelpenning", "prod x_i, scalar operations", _speelpenning, largest=256),
+    Problem("speelpenning", "prod x_i, scalar operations", _speelpenning, largest=2**8),
     Problem("rosenbrock", "sum 100 (x_{i+1} - x_i^2)^2 + (1 - x_i)^2", _rosenbrock),
     Problem("ackley", "-20 exp(-0.2 sqrt(mean x^2)) - exp(mean cos 2 pi x) + 20 + e", _ackley),
-    Problem("mlp_loss", "logsumexp(W3 tanh(W2 tanh(W1 x)))", _mlp_loss),
+    Problem("mlp_loss", "logsumexp(W3 tanh(W2 tanh(W1 x)))", _mlp_loss, largest=2**14),  # 64 n weights
     Problem("xlog", "x^T log(x / 2)", _xlog),
 )
 
@@ -181,6 +181,20 @@ def _rays(m: int, rng: Generator) -> Instance:
     return Instance(rays, np.float64(TIME), push(l1, l2, l3), push(np.abs(l1), np.abs(l2), np.abs(l3)))
 
 
+def _ringing(m: int, rng: Generator) -> Instance:
+    w, d = rng.uniform(1, 10, m), rng.uniform(0.1, 1, m)
+
+    def ringing(t: Any) -> Any:
+        return np.exp(-d * t) * np.sin(w * t)
+
+    t, lw, ld = LONG(TIME), w.astype(LONG), d.astype(LONG)
+    decay, sine, cosine = np.exp(-ld * t), np.sin(lw * t), np.cos(lw * t)
+    paths = np.abs(lw * cosine) + np.abs(ld * sine)
+    turned = np.abs(lw * sine) + np.abs(ld * cosine)  # by how much the angle moves them
+    scale = decay * (paths * (1 + ld * t) + turned * lw * t)
+    return Instance(ringing, np.float64(TIME), decay * (lw * cosine - ld * sine), scale)
+
+
 def _runge_kutta(field: Callable[[Any, Any], tuple[Any, Any]], a: Any, b: Any, h: Any, steps: int) -> list[Any]:
     """The classical fourth-order scheme for (a, b)' = field(a, b), by scalars; a after each step."""
     path = []
@@ -214,7 +228,8 @@ def _ode_path(m: int, rng: Generator) -> Instance:
 
 ONE_TO_MANY = (
     # At m = 1 this curve is t itself: it costs nothing, and nothing can be a multiple of that.
-    Problem("moments", "t^k / k!, k = 1..m, by recurrence", _moments, smallest=2),
-    Problem("rays", "W3 tanh(W2 tanh(w1 t))", _rays),
-    Problem("ode_path", "the angles of m Runge-Kutta steps of the pendulum, theta(0) = t", _ode_path),
+    Problem("moments", "t^k / k!, k = 1..m, by recurrence", _moments, smallest=2, largest=2**12),
+    Problem("rays", "W3 tanh(W2 tanh(w1 t))", _rays, largest=2**14),  # 64 m weights
+    Problem("ode_path", "the angles of m Runge-Kutta steps of the pendulum, theta(0) = t", _ode_path, largest=2**12),
+    Problem("ringing", "exp(-d t) sin(w t), m damped tones", _ringing),
 )
