@@ -18,11 +18,14 @@ CATALOGUE = Catalogue(
         "expression_swell": Entry("experiments.expression_swell.experiment", "experiments.expression_swell.figure"),
         "helmholtz": Entry("experiments.helmholtz", MODES),
         "hvp": Entry("experiments.hvp.experiment", "experiments.hvp.figure"),
+        "nesting": Entry("experiments.nesting.experiment", "experiments.nesting.figure"),
+        "adbench": Entry("experiments.adbench.experiment", "experiments.adbench.figure"),
+        "linalg_conditioning": Entry(
+            "experiments.linalg_conditioning.experiment", "experiments.linalg_conditioning.figure"
+        ),
         "linearise_transpose": Entry(
             "experiments.linearise_transpose.experiment", "experiments.linearise_transpose.figure"
         ),
-        "nesting": Entry("experiments.nesting.experiment", "experiments.nesting.figure"),
-        "adbench": Entry("experiments.adbench.experiment", "experiments.adbench.figure"),
     },
     (Together("mode_cost", ("many_to_one", "one_to_many"), "experiments.mode_cost.figure"),),
 )

@@ -289,9 +289,7 @@ def test_keywords_of_transposes_and_open_kernels() -> None:
     )
     check_grads(scaled, (X,))
     check_grads(lambda x: scaled(x, 1j), (X + 1j,))
-    open_ = operation(
-        lambda x, **params: x * params["c"], name="open", jvp=lambda t, c: t * c, vjp=lambda g, c: g * c
-    )
+    open_ = operation(lambda x, **params: x * params["c"], name="open", jvp=lambda t, c: t * c, vjp=lambda g, c: g * c)
     check_grads(lambda x: open_(x, c=3.0), (X,))
     several = operation(
         lambda *xs, c=2.0: c * xs[0] * xs[1],

@@ -187,7 +187,7 @@ PHRASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "unconnected": (
         lambda: taped()[0].gradient([], [], unconnected_gradients="nonsense"),
         ValueError,
-        "Unknown value for unconnected_gradients: 'nonsense'; it is \"none\" or \"zero\"",
+        'Unknown value for unconnected_gradients: \'nonsense\'; it is "none" or "zero"',
     ),
     "rank of the target": (lambda: rows((2,), np.ones((2, 2))), ValueError, "target must have rank at least 2"),
     "rank of the source": (lambda: rows((2, 2), np.ones(2)), ValueError, "source must have rank at least 2.*jacobian"),

@@ -131,7 +131,7 @@ def test_a_traced_function_is_what_it_is_untraced(name: str) -> None:
 @pytest.mark.parametrize("name", ["rosenbrock", "writes", "sort", "branch and loop", "SciPy"])
 def test_it_is_differentiated_from_outside(name: str) -> None:
     f, *calls = PROGRAMS[name]
-    f, traced = (lambda g: (lambda x: np.sum(g(x))))(f), dt.function(lambda x: np.sum(PROGRAMS[name][0](x)))
+    f, traced = (lambda g: lambda x: np.sum(g(x)))(f), dt.function(lambda x: np.sum(PROGRAMS[name][0](x)))
     for (x,) in calls:
         agree(dt.grad(traced)(x), dt.grad(f)(x))
         agree(dt.jvp(traced, (x,), (Y,)), dt.jvp(f, (x,), (Y,)))

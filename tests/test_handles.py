@@ -348,8 +348,13 @@ def a_variable(x: Any) -> Place:
 def constants(x: Any) -> Place:
     t = x * 1.0
     made = lambda t: [  # noqa: E731
-        dt.constant(t), dt.identity(t), dt.copy(t), dt.stop_gradient(t), copy.copy(t),
-        dt.grad_pass_through(lambda a: a)(t), copy.deepcopy(t),
+        dt.constant(t),
+        dt.identity(t),
+        dt.copy(t),
+        dt.stop_gradient(t),
+        copy.copy(t),
+        dt.grad_pass_through(lambda a: a)(t),
+        copy.deepcopy(t),
     ]
     kept = x * 1.0
     return [t], made(t), lambda: made(kept)
@@ -669,9 +674,9 @@ def test_a_checkpointed_function_writes_into_its_argument() -> None:
 
 DRAWS: dict[str, Callable[[], Any]] = {
     "numbers": lambda: (lambda rng: lambda x: np.sum(x * rng.normal(size=4)))(np.random.default_rng(1)),
-    "an order": lambda: (
-        lambda rng: lambda x: np.sum(x * np.arange(4.0)[rng.permutation(4)])
-    )(np.random.default_rng(1)),
+    "an order": lambda: (lambda rng: lambda x: np.sum(x * np.arange(4.0)[rng.permutation(4)]))(
+        np.random.default_rng(1)
+    ),
     "a few elements of many": lambda: (
         lambda rng: lambda x: np.concatenate([np.zeros(4000), x * rng.normal(size=4), np.zeros(4000)])
     )(np.random.default_rng(1)),

@@ -42,9 +42,12 @@ def gradient(f: Any, x: Any, **kwargs: Any) -> Any:
             {"batch_dims": 1, "axis": 2},
             lambda x: np.stack([x[0][:, [[0, 3]]], x[1][:, [[1, 1]]]]),
         ),
-        ((2, 3, 4), [[0, 1, 2], [3, 3, 0]], {"batch_dims": 2}, lambda x: x[np.ix_(range(2), range(3))][
-            [[0], [1]], [[0, 1, 2]], [[0, 1, 2], [3, 3, 0]]
-        ]),
+        (
+            (2, 3, 4),
+            [[0, 1, 2], [3, 3, 0]],
+            {"batch_dims": 2},
+            lambda x: x[np.ix_(range(2), range(3))][[[0], [1]], [[0, 1, 2]], [[0, 1, 2], [3, 3, 0]]],
+        ),
         ((2, 3, 4), [[0], [2]], {"batch_dims": -1}, lambda x: np.stack([x[0][[0]], x[1][[2]]])),
     ],
 )

@@ -59,7 +59,7 @@ def test_unconnected_gradients_are_spelt_as_in_tensorflow_too() -> None:
     for call in (lambda: tape.gradient(z, x, unconnected_gradients="nonsense"), lambda: acc.jvp(z, "nonsense")):
         with pytest.raises(ValueError, match="Unknown value for unconnected_gradients: 'nonsense'; it is"):
             call()
-    with pytest.raises(ValueError, match='Unknown value for unconnected_gradients: 3; it is'):
+    with pytest.raises(ValueError, match="Unknown value for unconnected_gradients: 3; it is"):
         tape.gradient(z, x, unconnected_gradients=3)
 
 

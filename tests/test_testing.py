@@ -184,9 +184,7 @@ WRONG = {
         r"fwd\(rev\(f\)\), the cotangent: expected",
     ),
     "a missing conjugate": Wrong(
-        lambda name: operation(
-            square, jvp=(lambda t, x: 2 * t * x,), vjp=(lambda g, x: 2 * g * x,), name=name
-        ),
+        lambda name: operation(square, jvp=(lambda t, x: 2 * t * x,), vjp=(lambda g, x: 2 * g * x,), name=name),
         (VECTOR + 1j,),
         r"rev\(f\), argument 0: expected \(\S+j\)",
     ),

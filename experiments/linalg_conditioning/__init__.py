@@ -1,0 +1,1 @@
+"""E14: how accurate the derivatives of linear algebra are, beside condition numbers and gaps."""
