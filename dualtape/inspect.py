@@ -18,9 +18,13 @@ from dualtape.modes.tape import GradientTape
 from dualtape.names import missing
 from dualtape.tracing.performed import Count, performed
 from dualtape.transforms.arguments import results, sources
+from dualtape.transforms.elimination import Elimination, eliminate
 from dualtape.transforms.products import jvp
 
-__all__ = ["Constant", "Cost", "Count", "Trace", "TraceNode", "cost", "performed", "release_memory", "trace"]
+__all__ = [
+    "Constant", "Cost", "Count", "Elimination", "Trace", "TraceNode", "cost", "eliminate", "performed",
+    "release_memory", "trace",
+]  # fmt: skip
 __dir__ = __all__.copy
 if not TYPE_CHECKING:  # or every misspelt name would be one to a type checker
     __getattr__ = missing("inspect")

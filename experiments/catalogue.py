@@ -23,6 +23,7 @@ CATALOGUE = Catalogue(
         "linalg_conditioning": Entry(
             "experiments.linalg_conditioning.experiment", "experiments.linalg_conditioning.figure"
         ),
+        "hourglass": Entry("experiments.hourglass.experiment", "experiments.hourglass.figure"),
         "linearise_transpose": Entry(
             "experiments.linearise_transpose.experiment", "experiments.linearise_transpose.figure"
         ),

@@ -11,6 +11,7 @@ import pytest
 from dualtape.ops import factorisations, spectral
 from experiments.harness.bars import judge
 from experiments.harness.config import Config
+from experiments.harness.errors import InputError
 from experiments.linalg_conditioning import experiment, reference
 
 QUICK = Config(quick=True, plot=False)
@@ -25,8 +26,8 @@ def failed() -> set[str]:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """One matrix of each kind: enough to see a fault."""
     conditioned, clustered = experiment.conditioned, experiment.clustered
-    monkeypatch.setattr(experiment, "conditioned", lambda r, c: [x for x in conditioned(r, c) if x.condition == 1e8])
-    monkeypatch.setattr(experiment, "clustered", lambda r, c: [x for x in clustered(r, c) if x.condition > 1e9])
+    monkeypatch.setattr(experiment, "conditioned", lambda c: [x for x in conditioned(c) if x.condition == 1e8])
+    monkeypatch.setattr(experiment, "clustered", lambda c: [x for x in clustered(c) if x.condition > 1e9])
 
 
 def test_all_bars_hold() -> None:
@@ -89,6 +90,12 @@ def references(rng: Any) -> list[tuple[str, Any, Any, bool]]:
         ("singular_vectors", a, lambda: reference.of_singular_vectors(exact(a), u), False),
         ("singular_values", a, lambda: reference.of_singular_values(exact(a), u), False),
     ]
+
+
+def test_without_mpmath_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "mpmath", None)
+    with pytest.raises(InputError, match="pip install"):
+        experiment.run(QUICK)
 
 
 def test_references_are_confirmed_by_differences_in_80_digits() -> None:

@@ -16,6 +16,7 @@ from ..harness.config import Config
 from ..harness.errors import InputError
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
 from ..shared.measure import EPS, Function
+from . import reference
 
 SPEC = Spec(
     id="E14",
@@ -94,18 +95,14 @@ class Case(NamedTuple):
 
 
 def run(config: Config) -> Result:
-    try:
-        from . import reference
-    except ImportError as error:
-        raise InputError("linalg_conditioning needs mpmath: pip install 'dualtape[experiments]'") from error
-    import mpmath  # type: ignore[import-untyped]
-
+    if reference.mpmath is None:
+        raise InputError("linalg_conditioning needs mpmath: pip install 'dualtape[experiments]'")
     rows: list[Row] = []
-    with mpmath.workdps(reference.DIGITS):
-        cases = [("condition", case) for case in conditioned(reference, config)]
-        cases += [("gap", case) for case in clustered(reference, config)]
+    with reference.mpmath.workdps(reference.DIGITS):
+        cases = [("condition", case) for case in conditioned(config)]
+        cases += [("gap", case) for case in clustered(config)]
         for study, case in config.track(cases, SPEC.name):
-            rows += [{"study": study, **row} for row in rows_of(reference, case, config)]
+            rows += [{"study": study, **row} for row in rows_of(case, config)]
     rows += repeated()
     return Result(COLUMNS, rows, bars())
 
@@ -118,17 +115,17 @@ def orthogonal(n: int, rng: Any) -> Any:
     return np.linalg.qr(rng.normal(size=(n, n)))[0]
 
 
-def conditioned(reference: Any, config: Config) -> Iterator[Case]:
+def conditioned(config: Config) -> Iterator[Case]:
     """Matrices with singular values from 1 to 10^-c."""
     for n in (6, 12):
         for c in (0, 4, 8, 12) if config.quick else range(13):
             rng = config.rng(f"{SPEC.name}/{n}/{c}")
-            yield from square(reference, n, 10.0**c, rng)
+            yield from square(n, 10.0**c, rng)
             if n == 12:
-                yield from tall(reference, 10.0**c, rng)
+                yield from tall(10.0**c, rng)
 
 
-def square(reference: Any, n: int, kappa: float, rng: Any) -> Iterator[Case]:
+def square(n: int, kappa: float, rng: Any) -> Iterator[Case]:
     """An n x n matrix of condition kappa, and a positive definite one."""
     values = np.geomspace(1, 1 / kappa, n)
     a = (orthogonal(n, rng) * values) @ orthogonal(n, rng).T
@@ -140,7 +137,7 @@ def square(reference: Any, n: int, kappa: float, rng: Any) -> Iterator[Case]:
     yield Case("cholesky", n, kappa, np.linalg.cholesky, s, lambda: reference.of_cholesky(reference.precisely(s)), True)
 
 
-def tall(reference: Any, kappa: float, rng: Any) -> Iterator[Case]:
+def tall(kappa: float, rng: Any) -> Iterator[Case]:
     """A 12 x 6 matrix of condition kappa."""
     a = (orthogonal(12, rng)[:, :6] * np.geomspace(1, 1 / kappa, 6)) @ orthogonal(6, rng).T
     b = rng.normal(size=12)
@@ -163,13 +160,13 @@ def with_eigenvalues(values: Any, rng: Any) -> Any:
     return (s + s.T) / 2
 
 
-def clustered(reference: Any, config: Config) -> Iterator[Case]:
+def clustered(config: Config) -> Iterator[Case]:
     """Matrices with two values that are close, and four others."""
     for k in (1, 4, 7, 10) if config.quick else range(1, 11):
-        yield from close(reference, 10.0**-k, config.rng(f"{SPEC.name}/gap/{k}"))
+        yield from close(10.0**-k, config.rng(f"{SPEC.name}/gap/{k}"))
 
 
-def close(reference: Any, gap: float, rng: Any) -> Iterator[Case]:
+def close(gap: float, rng: Any) -> Iterator[Case]:
     """A symmetric and a general matrix with two values that are `gap` apart."""
     values = np.array([1, 1 + gap, *CLUSTER])
     s, a = with_eigenvalues(values, rng), (orthogonal(6, rng) * values[::-1]) @ orthogonal(6, rng).T
@@ -198,7 +195,7 @@ def projector(s: Any) -> Any:
 # Measuring.
 
 
-def rows_of(reference: Any, case: Case, config: Config) -> list[Row]:
+def rows_of(case: Case, config: Config) -> list[Row]:
     """Both modes of one case, along a few directions."""
     exact = case.reference()
     rng = config.rng(f"{SPEC.name}/{case.problem}/{case.n}/{case.condition}")

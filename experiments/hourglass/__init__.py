@@ -1,0 +1,1 @@
+"""E17: Jacobians that neither mode accumulates best."""
