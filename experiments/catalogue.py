@@ -8,15 +8,15 @@ MODES = "experiments.shared.mode_figure"
 CATALOGUE = Catalogue(
     {
         "trace_table": Entry("experiments.trace_table.experiment", "experiments.trace_table.figure"),
-        "many_to_one": Entry("experiments.mode_cost.many_to_one", MODES),
-        "one_to_many": Entry("experiments.mode_cost.one_to_many", MODES),
-        "crossover": Entry("experiments.crossover.experiment", "experiments.crossover.figure"),
+        "many_to_one": Entry("experiments.mode_cost.many_to_one", MODES, takes_sizes=True),
+        "one_to_many": Entry("experiments.mode_cost.one_to_many", MODES, takes_sizes=True),
+        "crossover": Entry("experiments.crossover.experiment", "experiments.crossover.figure", takes_sizes=True),
         "cheap_gradient": Entry("experiments.cheap_gradient.experiment", "experiments.cheap_gradient.figure"),
         "accuracy_vs_step": Entry(
             "experiments.accuracy_vs_step.experiment", "experiments.accuracy_vs_step.figure", takes_function=True
         ),
         "expression_swell": Entry("experiments.expression_swell.experiment", "experiments.expression_swell.figure"),
-        "helmholtz": Entry("experiments.helmholtz", MODES),
+        "helmholtz": Entry("experiments.helmholtz", MODES, takes_sizes=True),
         "hvp": Entry("experiments.hvp.experiment", "experiments.hvp.figure"),
         "nesting": Entry("experiments.nesting.experiment", "experiments.nesting.figure"),
         "adbench": Entry("experiments.adbench.experiment", "experiments.adbench.figure"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -94,8 +95,9 @@ def _helmholtz(n: int, rng: Generator) -> Instance:
 PROBLEM = Problem("helmholtz", "Helmholtz energy of a mixed fluid", _helmholtz)
 
 
-def _bars(sizes: tuple[int, ...]) -> list[Bar]:
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
     """The bars. Differences are not held to an accuracy: the smallest fractions want other steps."""
+    sizes = settings["sizes"]
     reverse, forward = 'method == "reverse"', 'method == "forward_linearised" and n >= 8'
     ratio = "only(flops_ratio, n == {} and " + reverse + ")"
     falls = [
@@ -124,8 +126,15 @@ def _bars(sizes: tuple[int, ...]) -> list[Bar]:
     ]
 
 
+THEORIES = (
+    modes.Theory(lambda n: 2, "2  (limit, reverse)"),
+    modes.Theory(lambda n: n + 1, "n + 1  (forward differences)", (2, 1.5)),
+    modes.Theory(lambda n: 2 * n, "2n  (central differences)", (6, 1.5, 1, 1.5)),
+)
+
+
 def run(config: Config) -> Result:
-    sizes = QUICK_SIZES if config.quick else SIZES
+    sizes = config.grid(SIZES, QUICK_SIZES)
     rows: list[Row] = []
     for n in config.track(sizes, SPEC.name):
         instance = PROBLEM.make(n, config.rng(f"{SPEC.name}/{n}"))
@@ -135,9 +144,6 @@ def run(config: Config) -> Result:
             predicted = dict(zip(SIZES, PREDICTED.get(row["method"], ()), strict=False))
             rows.append(row | {"predicted": predicted.get(n)})
 
-    theories = (
-        modes.Theory(lambda n: 2, "2  (limit, reverse)"),
-        modes.Theory(lambda n: n + 1, "n + 1  (forward differences)", (2, 1.5)),
-        modes.Theory(lambda n: 2 * n, "2n  (central differences)", (6, 1.5, 1, 1.5)),
-    )
-    return Result(COLUMNS, rows, _bars(sizes), settings={"sizes": list(sizes)}, drawn=("components n", theories))
+    settings = {"sizes": list(sizes)}
+    drawn = "components n", [theory.series(sizes) for theory in THEORIES]
+    return Result(COLUMNS, rows, bars(settings), settings=settings, drawn=drawn)

@@ -40,10 +40,10 @@ ROOT = Path(__file__).resolve().parent.parent
 Calls = dict[str, Callable[[], object]]
 
 
-def pretended(seconds: float) -> Callable[[Calls, clock.Effort], dict[str, clock.Timing]]:
+def pretended(seconds: float) -> Callable[..., dict[str, clock.Timing]]:
     """A stopwatch that runs everything once and then says what it likes: tests need no real times."""
 
-    def interleaved(calls: Calls, effort: clock.Effort) -> dict[str, clock.Timing]:
+    def interleaved(calls: Calls, effort: clock.Effort, about: str = "") -> dict[str, clock.Timing]:
         for call in calls.values():
             call()
         return {name: clock.Timing(seconds * (1 + k), seconds, 1, 1) for k, name in enumerate(calls)}
@@ -85,6 +85,21 @@ def test_result_file_follows_the_schema(out: Path, name: str) -> None:
     columns = [column["name"] for column in result["columns"]]
     assert all(list(row) == columns for row in result["rows"])
     assert len({check["id"] for check in result["checks"]}) == len(result["checks"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_drawn_again_from_its_file_alone(out: Path, name: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert cli.main(CATALOGUE, ["draw", str(out / name / "result.json"), "--out", str(tmp_path)]) == 0
+    for picture in ("figure.svg", "figure.png", "figure.caption.md"):
+        assert (tmp_path / picture).read_bytes() == (out / name / picture).read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bars_of_the_code_are_those_of_a_run(out: Path, name: str) -> None:
+    result = document(out, name)
+    ours = [bars.judge(bar, result["rows"]) for bar in CATALOGUE.load(name).bars(result["config"])]
+    assert not bars.differences(result["checks"], ours)
 
 
 def test_environment_says_what_ran_and_not_who(out: Path) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-import dualtape as dt
-
 from ..harness import plots
 from ..harness.plots import COLOURS
 from ..harness.spec import Row
 from ..shared.measure import EPS
-from .experiment import BIN, BINS, BY_HAND, MODES, Curve
+from .curves import BY_HAND
+from .experiment import BIN, BINS, MODES
 
 # What is drawn later is drawn smaller, so that it hides nothing: curves that coincide are seen to.
 LOOKS = {
@@ -29,21 +28,15 @@ NARROWEST, WIDEST = 1e-20, 1.0
 LABELLED = {"1": 1e-12, "2": 1e-7, r"$-$1": 1e-3}  # the error at which a theory line is named: where there is room
 
 
+Curve = Mapping[str, Any]
+
+
 def _theories(curve: Curve) -> list[tuple[str, str, Callable[[float], float], Any]]:
     """Name, slope, error as a function of the step, dashes: what Taylor's formula and rounding predict."""
-
-    def derivative(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda x: dt.jvp(f, (x,), (1.0,))[1]
-
-    second = derivative(derivative(curve.f))
-    third = derivative(second)
-    size = abs(float(curve.reference)) or 1.0
-    bend, twist = abs(float(second(curve.x))) / size, abs(float(third(curve.x))) / size
-    noise = abs(float(curve.f(curve.x))) / size
     return [
-        (r"$h\,|f''|\,/\,2|f'|$", "1", lambda h: bend * h / 2, None),
-        (r"$h^2\,|f'''|\,/\,6|f'|$", "2", lambda h: twist * h * h / 6, (2, 1.5)),
-        (r"$\epsilon\,|f|\,/\,h|f'|$", r"$-$1", lambda h: EPS * noise / h, (6, 1.5, 1, 1.5)),
+        (r"$h\,|f''|\,/\,2|f'|$", "1", lambda h: curve["bend"] * h / 2, None),
+        (r"$h^2\,|f'''|\,/\,6|f'|$", "2", lambda h: curve["twist"] * h * h / 6, (2, 1.5)),
+        (r"$\epsilon\,|f|\,/\,h|f'|$", r"$-$1", lambda h: EPS * curve["noise"] / h, (6, 1.5, 1, 1.5)),
     ]
 
 
@@ -54,7 +47,7 @@ def _visible(error: float) -> float:
 def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
     """The V of one function, and its theory lines."""
     handles = []
-    mine = [row for row in rows if row["function"] == curve.name]
+    mine = [row for row in rows if row["function"] == curve["name"]]
     axes.set_xscale("log")
     axes.set_yscale("log")
     for method, (label, colour, size) in LOOKS.items():
@@ -91,8 +84,8 @@ def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
     unseen = [error for h, error in stepped.items() if h < NARROWEST / 2]
     if unseen and max(unseen) <= max(error for h, error in stepped.items() if h < 1e-15 and h > NARROWEST / 2):
         notes.append("complex step:\nthe same down\nto h = $10^{-300}$")
-    if curve.source != BY_HAND:
-        notes.append("reference:\n" + curve.source.replace(" in ", "\nin "))
+    if curve["source"] != BY_HAND:
+        notes.append("reference:\n" + curve["source"].replace(" in ", "\nin "))
     axes.text(NARROWEST * 3, 1e-9, "\n\n".join(notes), fontsize=7, va="center")  # below the left arm it is empty
     axes.set_xlim(NARROWEST, WIDEST * 2)
     axes.set_ylim(LOWEST / 2, HIGHEST)
@@ -120,7 +113,7 @@ def figure(rows: Sequence[Row], curves: Sequence[Curve]) -> Any:
     handles: list[Any] = []
     for letter, axes, curve in zip("abc", panels, curves, strict=False):
         handles = _curves(axes, rows, curve)
-        axes.set_title((f"{letter}   " if count > 1 else "") + f"{curve.formula}  at  {curve.x:g}")
+        axes.set_title((f"{letter}   " if count > 1 else "") + f"{curve['formula']}  at  {curve['x']:g}")
     if histogram:
         _histogram(panels[-1], rows)
         panels[-1].set_title("c   A at random points")

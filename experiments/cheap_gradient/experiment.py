@@ -7,7 +7,7 @@ beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,8 @@ def run(config: Config) -> Result:
     for program in config.track(list(programs(config, SPEC.name)), f"{SPEC.name}, programs"):
         rows += program_rows(program)
     files = {"table.md": table(rows, sizes[1])}
-    return Result(COLUMNS, rows, bars(), settings={"sizes": sizes}, files=files, drawn=(sizes[1],))
+    settings = {"sizes": sizes}
+    return Result(COLUMNS, rows, bars(settings), settings=settings, files=files, drawn=(sizes[1],))
 
 
 # ------------------------------------------------------------------ counts
@@ -180,7 +181,7 @@ def reason(declared: Count, found: Count, uncounted: dict[str, int]) -> str:
 
 
 # ------------------------------------------------------------------ bars
-def bars() -> list[Bar]:
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
     """What is declared is the model's; what is performed keeps its bounds; both are about as much."""
     found = []
     # Of operations the model is exact: (flops of a tangent with its evaluation, of an adjoint) over the evaluation.

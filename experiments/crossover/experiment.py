@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -196,7 +196,8 @@ def measured(part: str, net: Network, ways: Sequence[Way], config: Config, effor
     shared = {mode: shared_flops(mode, net) for mode in SWEEPS}
     timed = [min(way.sweeps(net), 4 if config.quick else TIMED_SWEEPS) for way in ways]
     calls = {str(k): partial(way.rows, net, timed[k]) for k, way in enumerate(ways)}
-    times = clock.interleaved(calls, effort)
+    about = f"{part}, {net.directions('forward')} to {net.directions('reverse')}"
+    times = clock.interleaved(calls, effort, about=about)
     rows: list[Row] = []
     first: Any = None
     for k, way in enumerate(ways):
@@ -265,7 +266,9 @@ def chunks(net: Network) -> list[Way]:
     return [Way("forward", "loop", 1), *[Way("forward", "chunked", 2**k) for k in range(n.bit_length())]]
 
 
-def _bars(square: int) -> list[Bar]:
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
+    """Who wins where; what batching saves, exactly."""
+    square = settings["square"]
     grid = 'part == "grid" and mode == "forward"'
     batched, chunked = f'{grid} and way == "batched"', 'part == "chunks" and way == "chunked"'
     at_square = f'part == "grid" and way == "batched" and n_in == {square} and n_out == {square}'
@@ -290,7 +293,7 @@ def _bars(square: int) -> list[Bar]:
 
 
 def run(config: Config) -> Result:
-    sizes = QUICK_SIZES if config.quick else SIZES
+    sizes = config.grid(SIZES, QUICK_SIZES)
     square = min(SQUARE, sizes[-1])
 
     def made(n_in: int, n_out: int) -> Network:
@@ -304,7 +307,7 @@ def run(config: Config) -> Result:
     rows += measured("chunks", net, chunks(net), config, config.effort(quick=0.1, full=4.0))
 
     settings = {"sizes": sizes, "hidden": HIDDEN, "square": square}
-    return Result(COLUMNS, rows, _bars(square), settings=settings, files={"table.md": markdown(rows)}, drawn=(sizes,))
+    return Result(COLUMNS, rows, bars(settings), settings=settings, files={"table.md": markdown(rows)}, drawn=(sizes,))
 
 
 def markdown(rows: Sequence[Row]) -> str:

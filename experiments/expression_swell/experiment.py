@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import dualtape as dt
@@ -92,7 +93,8 @@ def run(config: Config) -> Result:
         flops = [row.get(f"{name}_flops") for row in rows]
         for k in range(3, len(rows)):
             rows[k][f"{name}_second"] = flops[k] - 2 * flops[k - 1] + flops[k - 2]
-    return Result(COLUMNS, rows, bars(), settings={"largest": ns[-1]})
+    settings = {"largest": ns[-1]}
+    return Result(COLUMNS, rows, bars(settings), settings=settings)
 
 
 def closed_derivative(x: float) -> Any:
@@ -102,7 +104,7 @@ def closed_derivative(x: float) -> Any:
     return 64 * (q**3 * r**2 - 4 * p * q * r**2 + 2 * p * q**2 * r * (16 * y - 8))
 
 
-def bars() -> list[Bar]:
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
     """The formulas, exactly; the cost of automatic differentiation affine in n; the values."""
     formulas = {
         "tree": ("tree - (6 * 2 ** (n - 1) - 5)", "n >= 1"),

@@ -174,6 +174,29 @@ def verdict(checks: Sequence[dict[str, Any]], assert_time: bool) -> bool:
     return all(check["passed"] for check in checks if check["deterministic"] or assert_time)
 
 
+def failed(checks: Sequence[dict[str, Any]], assert_time: bool) -> list[str]:
+    """The judged checks that do not hold, in words."""
+    judged = [check for check in checks if check["deterministic"] or assert_time]
+    return [
+        f"{c['id']}: {c['lhs']} {c['op']} {c['rhs']} does not hold ({c['expr']})" for c in judged if not c["passed"]
+    ]
+
+
+def differences(theirs: Sequence[dict[str, Any]], ours: Sequence[dict[str, Any]]) -> list[str]:
+    """Where the bars of a file are not those of the code, in words."""
+    lines = []
+    files = {check["id"]: check for check in theirs}
+    for check in ours:
+        other = files.pop(check["id"], None)
+        if other is None:
+            lines.append(f"{check['id']}: a bar of the code that the file does not have")
+            continue
+        for key in ("expr", "op", "rhs", "deterministic"):
+            if other[key] != check[key]:
+                lines.append(f"{check['id']}: {key} is {other[key]} in the file, and {check[key]} in the code")
+    return lines + [f"{name}: a bar of the file that the code does not have" for name in files]
+
+
 def recheck(document: dict[str, Any]) -> list[str]:
     """Re-evaluate a result document from itself alone; the list of what is wrong with it, empty if nothing is."""
     wrong = [] if document["checks"] else ["there are no bars in this file, so it shows nothing"]
@@ -187,8 +210,7 @@ def recheck(document: dict[str, Any]) -> list[str]:
             wrong.append(f"{bar.id}: the file says {check['lhs']}, its rows say {again['lhs']} ({bar.expr})")
         if again["passed"] != check["passed"]:
             wrong.append(f"{bar.id}: the file says passed = {check['passed']}, its rows say {again['passed']}")
-        elif not again["passed"] and (bar.deterministic or document["config"].get("assert_time", False)):
-            wrong.append(f"{bar.id}: {again['lhs']} {bar.op} {bar.rhs} does not hold ({bar.expr})")
+    wrong += failed(document["checks"], document["config"].get("assert_time", False))
     again_passed = verdict(document["checks"], document["config"].get("assert_time", False))
     if document["passed"] != again_passed:
         wrong.append(f"the file says passed = {document['passed']}, its checks say {again_passed}")

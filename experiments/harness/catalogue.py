@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 
 from .errors import InputError
@@ -25,6 +28,7 @@ class Entry:
     measures: str
     draws: str
     takes_function: bool = False  # whether `run` has a use for a function of the user's
+    takes_sizes: bool = False  # whether it runs on a grid of sizes that the user may choose
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,33 @@ class Catalogue:
     def load(self, name: str) -> ModuleType:
         """The module that measures."""
         return import_module(self.entries[name].measures)
+
+    def find(self, name: str) -> ModuleType | None:
+        """The same, or None if there is no such experiment."""
+        return self.load(name) if name in self.entries else None
+
+    def draws(self, name: str) -> str:
+        """The name of the module that draws; empty if there is none."""
+        return self.entries[name].draws
+
+    def with_file(self, path: Path) -> tuple[Catalogue, str]:
+        """The same with an experiment from a file, and its name: a module with `SPEC`, `run` and perhaps `figure`."""
+        name = path.stem
+        if not path.is_file():
+            raise InputError(f"there is no file {path}")
+        module = f"experiment_of_{name}"
+        spec = spec_from_file_location(module, path)
+        assert spec is not None and spec.loader is not None  # it ends in .py
+        made = module_from_spec(spec)
+        sys.modules[module] = made
+        try:
+            spec.loader.exec_module(made)
+        except Exception as error:
+            raise InputError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        for needed in ("SPEC", "run"):
+            if not hasattr(made, needed):
+                raise InputError(f"{path} has no {needed}: an experiment is a module with SPEC and run(config)")
+        if name in self.entries:
+            raise InputError(f"{path}: there is an experiment {name!r} already; give the file another name")
+        entry = Entry(module, module if hasattr(made, "figure") else "", takes_sizes=True)
+        return replace(self, entries={**self.entries, name: entry}), name

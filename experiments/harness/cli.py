@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from . import console as consoles
 from .catalogue import Catalogue
-from .commands import check, compare, list, papers, run
+from .commands import check, compare, draw, list, papers, run
 from .errors import InputError
 
 COMMANDS = (
@@ -15,6 +15,7 @@ COMMANDS = (
     run,
     compare,
     check,
+    draw,
     papers,
 )
 

@@ -12,7 +12,9 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from dualtape.inspect import release_memory
 
@@ -39,6 +41,20 @@ class Effort:
     rounds: int
     limit: float
     fewest: int = 3
+
+
+_LOG: ContextVar[list[dict[str, Any]] | None] = ContextVar("samples", default=None)
+
+
+@contextmanager
+def kept() -> Iterator[list[dict[str, Any]]]:
+    """Keep every sample that is taken inside, as what a result file can hold."""
+    log: list[dict[str, Any]] = []
+    token = _LOG.set(log)
+    try:
+        yield log
+    finally:
+        _LOG.reset(token)
 
 
 @contextmanager
@@ -73,8 +89,10 @@ def enough(call: Call, least: float, now: Clock) -> tuple[int, float]:
     return repeats, seconds
 
 
-def interleaved(calls: Mapping[str, Call], effort: Effort, now: Clock = time.perf_counter) -> dict[str, Timing]:
-    """Time calls in turns: f, g, f, g, ..., until the effort is spent.
+def interleaved(
+    calls: Mapping[str, Call], effort: Effort, now: Clock = time.perf_counter, about: str = ""
+) -> dict[str, Timing]:
+    """Time calls in turns: f, g, f, g, ..., until the effort is spent; `about` says of what in what is `kept`.
 
     `now` may be `time.process_time`, which other programs on the machine disturb less; it adds up all threads.
     """
@@ -87,6 +105,10 @@ def interleaved(calls: Mapping[str, Call], effort: Effort, now: Clock = time.per
                 break
             for name, call in calls.items():
                 found[name].append(sample(call, first[name][0], now))
+    log = _LOG.get()
+    if log is not None:
+        calls_made = {name: {"repeats": first[name][0], "seconds": times} for name, times in found.items()}
+        log.append({"about": about, "calls": calls_made})
     return {
         name: Timing(min(times) / repeats, statistics.median(times) / repeats, len(times), repeats)
         for (name, times), (repeats, _) in zip(found.items(), first.values(), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from zlib import crc32
@@ -35,13 +35,20 @@ class Config:
     plot: bool = True
     assert_time: bool = False
     threads: int | None = 1  # None: as many as the libraries like
+    sizes: tuple[int, ...] = ()  # of the user's, in the place of the experiment's grid
     function: UserFunction | None = None  # for the experiment that takes one; it says so in its settings
     track: Tracker = field(default=silent, compare=False, repr=False)
 
     def stored(self) -> dict[str, Any]:
         """The part that belongs in a result file."""
         kept = ("quick", "seed", "assert_time", "threads")
-        return {name: getattr(self, name) for name in kept}
+        # How the inputs are made again.
+        drawn = "numpy.random.default_rng([seed, zlib.crc32(name)]), name: the experiment's, or that and its part"
+        return {name: getattr(self, name) for name in kept} | {"inputs": drawn, "sizes_asked": list(self.sizes)}
+
+    def grid(self, full: Sequence[int], quick: Sequence[int]) -> list[int]:
+        """The sizes to run at: the user's, or those of a quick or a full run."""
+        return sorted(self.sizes) if self.sizes else list(quick if self.quick else full)
 
     def effort(self, quick: float, full: float) -> Effort:
         """How long to time: three samples in quick runs and fifteen in full ones, or fewer in so many seconds."""

@@ -76,7 +76,12 @@ def theory(
     axes: Axes, xs: Sequence[float], formula: Callable[[float], float], label: str, dashes: Any = None
 ) -> Line2D:
     """A dashed black line, named by its formula; `dashes` tells several of them apart."""
-    (line,) = axes.plot(xs, [formula(x) for x in xs], color="black", linewidth=0.9, label=label, zorder=5)
+    return dashed(axes, xs, [formula(x) for x in xs], label, dashes)
+
+
+def dashed(axes: Axes, xs: Sequence[float], ys: Sequence[float], label: str, dashes: Any = None) -> Line2D:
+    """The same from its points."""
+    (line,) = axes.plot(xs, ys, color="black", linewidth=0.9, label=label, zorder=5)
     line.set_dashes(dashes or (5, 2.5))
     return line
 

@@ -14,12 +14,12 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from . import bars, environment, store
-from .catalogue import Catalogue, Entry
-from .clock import set_aside
+from .catalogue import Catalogue
+from .clock import kept, set_aside
 from .config import Config
 from .console import EXTRA_HINT, Console
 from .errors import InputError
-from .spec import MARKS, Result, Spec, as_dicts
+from .spec import MARKS, Bar, Result, Row, Spec, as_dicts
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,18 @@ def _draw(module: str, arguments: Sequence[Any], stem: Path, title: str, caption
     store.write_text(stem.with_name(stem.name + ".caption.md"), f"**{title}.** {caption}\n")
 
 
-def _figure(entry: Entry, result: Result, folder: Path, spec: Spec) -> str | None:
-    """Draw figure.svg, .png and .pdf; the name of the SVG, or None if there is no way to draw one."""
-    caption = " ".join(f"{claim.statement} ({claim.source})" for claim in spec.claims)
-    if have_matplotlib():
-        _draw(entry.draws, (result.rows, *result.drawn), folder / "figure", spec.title, caption)
-    if result.svg:
-        store.write_text(folder / "figure.svg", result.svg)
-    return "figure.svg" if (folder / "figure.svg").is_file() else None
+def draw(document: dict[str, Any], catalogue: Catalogue, folder: Path) -> str | None:
+    """Draw the figure of a result from what its file has; the name of the SVG, or None if there is none."""
+    name = document["experiment"]
+    caption = " ".join(f"{claim['statement']} ({claim['source']})" for claim in document["claims"])
+    rows, drawn = document["rows"], document["drawn"]
+    picture = folder / "figure.svg"
+    if have_matplotlib() and catalogue.draws(name):
+        _draw(catalogue.draws(name), (rows, *drawn), folder / "figure", document["title"], caption)
+    by_hand = getattr(catalogue.load(name), "svg", None)
+    if by_hand is not None:  # needs no matplotlib, and is preferred
+        store.write_text(picture, by_hand(rows, *drawn))
+    return picture.name if picture.is_file() else None
 
 
 def run_one(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict[str, Any]:
@@ -75,31 +79,52 @@ def run_one(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict[
     for stale in ("result.json", "result.csv", "figure.svg", "figure.png", "figure.pdf"):
         (folder / stale).unlink(missing_ok=True)  # a run that breaks down must not leave the last one's files
     started, clock = datetime.now(UTC), time.perf_counter()
-    with set_aside():  # once for all that the experiment measures
+    with set_aside(), kept() as timings:  # once for all that the experiment measures
         result: Result = module.run(config)
     rows = store.tidy(result.rows, result.columns)
-    checks = [bars.judge(bar, rows) for bar in result.bars]
     for file, text in result.files.items():
         store.write_text(folder / file, text)
-    figure = _figure(catalogue.entries[name], result, folder, spec) if config.plot else None
     document = {
         "schema": store.SCHEMA,
         "experiment": name,
         "title": spec.title,
         "claims": as_dicts(spec.claims),
-        "config": config.stored() | result.settings,
+        "config": store.jsonable(config.stored() | result.settings),
         "environment": environment.record(),
         "columns": as_dicts(result.columns),
         "rows": rows,
-        "checks": checks,
-        "passed": bars.verdict(checks, config.assert_time),
+        "drawn": store.jsonable(result.drawn),
+        "timings": store.jsonable(timings),
+        **judged(result.bars, rows, config),
         "started": started.isoformat(timespec="seconds"),
-        "seconds": round(time.perf_counter() - clock, 3),
-        "figure": figure,
     }
-    store.write_json(folder / "result.json", document)
-    store.write_text(folder / "result.csv", store.to_csv(rows, result.columns))
+    document["figure"] = draw(document, catalogue, folder) if config.plot else None
+    document["seconds"] = round(time.perf_counter() - clock, 3)
+    store.write_csv(folder / "result.csv", rows, result.columns)
+    store.write_json(folder / "result.json", document)  # last: where it is, the rest is
     return document
+
+
+def judged(found: Sequence[Bar], rows: Sequence[Row], config: Config) -> dict[str, Any]:
+    """The checks and the verdict; at sizes of the user's, bars that the rows do not reach are named, not judged."""
+    checks = [bars.judge(bar, rows) for bar in found]
+    apart = [check["id"] for check in checks if check["lhs"] is None] if config.sizes else []
+    checks = [check for check in checks if check["id"] not in apart]
+    return {"checks": checks, "not_judged": apart, "passed": bars.verdict(checks, config.assert_time)}
+
+
+def finished(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict[str, Any] | None:
+    """The result that is there already of the same commit, unchanged, and configuration; None if there is none."""
+    path = out / name / "result.json"
+    try:
+        document = store.read_json(path)
+    except InputError:
+        return None
+    known, now = document["environment"], environment.record()
+    if config.function is not None:
+        return None
+    same = known.get("commit") == now["commit"] is not None and known.get("changed") is False is now["changed"]
+    return document if same and config.stored().items() <= document["config"].items() else None
 
 
 def _show(value: Any) -> str:
@@ -123,12 +148,19 @@ def show_checks(console: Console, document: dict[str, Any]) -> None:
     console.table(title, ["check", "found", "bar", "result"], rows)
 
 
-def run(names: Sequence[str], catalogue: Catalogue, config: Config, out: Path, console: Console) -> int:
-    """Run `names`, show what happened; the exit status of the program."""
+def run(
+    names: Sequence[str], catalogue: Catalogue, config: Config, out: Path, console: Console, resume: bool = False
+) -> int:
+    """Run `names`, show what happened; the exit status of the program. `resume`: but for those that ran already."""
     if config.plot and not have_matplotlib():
         console.say(f"no figures: matplotlib is not installed; {EXTRA_HINT}")
     outcomes = []
     for name in names:
+        document = finished(name, catalogue, config, out) if resume else None
+        if document is not None:
+            console.say(f"{out / name}/  (ran before, {document['started']})")
+            outcomes.append(Outcome(name, document))
+            continue
         try:
             document = run_one(name, catalogue, config, out)
         except InputError:
@@ -139,6 +171,8 @@ def run(names: Sequence[str], catalogue: Catalogue, config: Config, out: Path, c
             outcomes.append(Outcome(name, None, f"{type(error).__name__}: {error}"))
             continue
         show_checks(console, document)
+        if document["not_judged"]:
+            console.say(f"not judged, for want of sizes: {', '.join(document['not_judged'])}")
         console.say(f"{out / name}/  ({document['seconds']:.1f} s)")
         outcomes.append(Outcome(name, document))
     if config.plot and have_matplotlib():
@@ -183,16 +217,48 @@ def _summary(console: Console, outcomes: Sequence[Outcome]) -> None:
         console.say("Timings are stored and drawn, not judged: they depend on the machine (--assert-time judges them).")
 
 
-def check(path: Path, console: Console) -> int:
-    """Re-evaluate the bars of a result file from the file alone; the exit status of the program."""
+def check(path: Path, catalogue: Catalogue, console: Console) -> int:
+    """Judge a result file by the bars of the code, and see that the file follows from its rows; the exit status."""
     document = store.read_json(path)
     wrong = bars.recheck(document)
+    module = catalogue.find(document["experiment"])
+    if module is None:
+        console.say(f"{path}: there is no experiment {document['experiment']!r} here; its own bars are judged")
+    elif not hasattr(module, "bars"):
+        console.say(f"{path}: {document['experiment']} gives its bars with its rows only; the file's are judged")
+    else:
+        try:
+            ours = [bars.judge(bar, document["rows"]) for bar in module.bars(document["config"])]
+        except KeyError as error:
+            raise InputError(
+                f"{path}: config has no entry {error}, which the bars are made with: run it again"
+            ) from error
+        apart = set(document.get("not_judged", ()))
+        ours = [check for check in ours if check["id"] not in apart]
+        for line in bars.differences(document["checks"], ours):
+            console.say(line, style="yellow")
+        wrong += bars.failed(ours, document["config"].get("assert_time", False))
+        document = document | {"checks": ours}
     show_checks(console, document)
-    for line in wrong:
+    for line in dict.fromkeys(wrong):
         console.error(line)
     if not wrong:
         console.say(f"{path}: all judged bars hold, and every stored value follows from the rows", style="green")
     return 1 if wrong else 0
+
+
+def redraw(path: Path, catalogue: Catalogue, folder: Path, console: Console) -> int:
+    """Draw the figure of a result file again, from what is in the file; the exit status."""
+    document = store.read_json(path)
+    if "drawn" not in document:
+        raise InputError(
+            f"{path} does not say what its figure was drawn from (it is of an older version): run it again"
+        )
+    if catalogue.find(document["experiment"]) is None:
+        raise InputError(f"{path}: there is no experiment {document['experiment']!r} to draw it")
+    found = draw(document, catalogue, folder)
+    console.say(f"{folder / found}" if found else f"{document['experiment']} has no figure, or matplotlib is missing")
+    return 0 if found else 2
 
 
 def listing(catalogue: Catalogue, console: Console) -> None:

@@ -70,8 +70,7 @@ class Result:
     bars: list[Bar]
     settings: dict[str, Any] = field(default_factory=dict)  # sizes and the like, stored under "config"
     files: dict[str, str] = field(default_factory=dict)  # further text files: name -> content
-    drawn: tuple[Any, ...] = ()  # what the experiment's `figure` takes beside the rows
-    svg: str = ""  # a picture that needs no matplotlib, preferred to the figure's
+    drawn: tuple[Any, ...] = ()  # what the experiment's `figure` takes beside the rows: what JSON has words for
 
 
 def as_dicts(items: Iterable[Any]) -> list[dict[str, Any]]:

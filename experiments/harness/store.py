@@ -45,6 +45,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def jsonable(value: Any) -> Any:
+    """What a figure takes, as it comes back from a file: lists for tuples, Python's numbers for NumPy's."""
+    if isinstance(value, dict):
+        return {str(key): jsonable(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(part) for part in value]
+    return plain(value)
+
+
 def tidy(rows: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
     """Rows with every column present, in column order; a key that is no column is a mistake of the experiment."""
     names = [column.name for column in columns]
@@ -75,6 +84,10 @@ def write_text(path: Path, text: str) -> None:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_csv(path: Path, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    write_text(path, to_csv(rows, columns))
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ Multiplications are counted as they are performed: NumPy call by NumPy call, pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -75,7 +75,7 @@ def run(config: Config) -> Result:
     jobs += [(graph, number) for number in range(GRAPHS)]
     jobs += [(mixture, 0)]
     rows = [make(config, what) for make, what in config.track(jobs, SPEC.name)]
-    return Result(COLUMNS, rows, list(bars()))
+    return Result(COLUMNS, rows, bars({}))
 
 
 def waist(config: Config, size: tuple[int, int]) -> Row:
@@ -176,8 +176,12 @@ def stacked(y: Any) -> Any:
     return np.stack(y) if isinstance(y, list) else y
 
 
-def bars() -> Iterator[Bar]:
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
     """No order beats the best; it often beats both modes; Markowitz's rule is no guarantee; Jacobians are equal."""
+    return list(_bars())
+
+
+def _bars() -> Iterator[Bar]:
     small = 'study == "graph"'
     yield Bar("jacobians", "max(error)", "<=", 1e-12)
     for study in ("graph", "chain"):

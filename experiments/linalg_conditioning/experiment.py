@@ -5,7 +5,7 @@ Both modes are held against 80 digits at the same doubles; the references are co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +104,7 @@ def run(config: Config) -> Result:
         for study, case in config.track(cases, SPEC.name):
             rows += [{"study": study, **row} for row in rows_of(case, config)]
     rows += repeated()
-    return Result(COLUMNS, rows, bars())
+    return Result(COLUMNS, rows, bars({}))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def repeated() -> Iterator[Row]:
         yield row
 
 
-def bars() -> list[Bar]:
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
     """Condition numbers and gaps, from above; that losses are real, from below."""
     found = [Bar("reference", 'max(reference_error, draw == 0 and study != "repeated")', "<=", 1e-15)]
     for mode in ("jvp", "vjp"):

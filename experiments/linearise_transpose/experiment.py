@@ -6,7 +6,7 @@ anything nonlinear.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ COLUMNS = (
 def run(config: Config) -> Result:
     found = list(programs(config, SPEC.name))
     rows = [row for program in config.track(found, SPEC.name) for row in rows_of(program, config)]
-    return Result(COLUMNS, rows, bars())
+    return Result(COLUMNS, rows, bars({}))
 
 
 def rows_of(program: Program, config: Config) -> Iterator[Row]:
@@ -96,7 +96,7 @@ def gap(push: Any, pull: Any, u: float, v: Any) -> float:
     return abs(u * float(push(v)) - float(np.sum(terms))) / float(np.sum(np.abs(terms)))
 
 
-def bars() -> list[Bar]:
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
     """Equal multiplications, nothing nonlinear, the same map."""
     return [
         Bar("same-multiplications", "max(abs(transpose_mults - linear_mults))", "==", 0),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from dualtape import inspect
 
 from ..harness.config import Config
@@ -48,34 +51,42 @@ SPEC = Spec(
 )
 
 
+THEORIES = (
+    modes.Theory(lambda n: 5, "5  (bound, reverse)"),
+    modes.Theory(lambda n: n + 1, "n + 1  (forward differences)", (2, 1.5)),
+    modes.Theory(lambda n: 2 * n, "2n  (central differences)", (6, 1.5, 1, 1.5)),
+    modes.Theory(lambda n: 1 + 3 * n, "1 + 3n  (speelpenning, linearised)", (1, 1)),
+)
+
+
 def run(config: Config) -> Result:
-    sizes = modes.sizes(1, config.quick)
+    sizes = modes.sizes(1, config)
     rows: list[Row] = []
     for problem, n in config.track([(p, n) for p in MANY_TO_ONE for n in p.among(sizes)], SPEC.name):
         instance = problem.make(n, config.rng(f"{SPEC.name}/{problem.name}/{n}"))
         cost = inspect.cost(instance.f, instance.x)
         rows += modes.rows_of(problem, n, instance, cost, modes.gradient_methods(instance, cost, config.quick), config)
-    bars = modes.bars(
-        MANY_TO_ONE,
-        sizes,
-        cheap="reverse",
-        costly="forward",
-        limits={"flops": 5, "gw": 4, "mults": 3},
-        evaluations={"reverse": "1", "forward_linearised": "1", "fd_forward": "n + 1", "fd_central": "2 * n"},
-        roundings=16,
-    )
+    settings = {"sizes": sizes}
+    drawn = "inputs n", [theory.series(sizes) for theory in THEORIES]
+    return Result(modes.COLUMNS, rows, bars(settings), settings=settings, drawn=drawn)
+
+
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
+    """The bars at the sizes of a run."""
+    sizes = settings["sizes"]
     largest = f'method == "reverse" and n == {sizes[-1]} and problem != "speelpenning"'  # which has no vectors at all
     speelpenning = 'problem == "speelpenning" and method == "forward_linearised"'
-    bars += [
+    return [
+        *modes.bars(
+            MANY_TO_ONE,
+            sizes,
+            cheap="reverse",
+            costly="forward",
+            limits={"flops": 5, "gw": 4, "mults": 3},
+            evaluations={"reverse": "1", "forward_linearised": "1", "fd_forward": "n + 1", "fd_central": "2 * n"},
+            roundings=16,
+        ),
         Bar("speelpenning-exact", f"max(abs(flops_ratio - (1 + 3 * n)), {speelpenning})", "<=", 1e-9),
         Bar("time-reverse", f"max(wall_ratio, {largest})", "<=", 12, deterministic=False),
         Bar("time-modes", 'min(over_cheap, method == "forward" and n >= 32)', ">", 1, deterministic=False),
     ]
-
-    theories = (
-        modes.Theory(lambda n: 5, "5  (bound, reverse)"),
-        modes.Theory(lambda n: n + 1, "n + 1  (forward differences)", (2, 1.5)),
-        modes.Theory(lambda n: 2 * n, "2n  (central differences)", (6, 1.5, 1, 1.5)),
-        modes.Theory(lambda n: 1 + 3 * n, "1 + 3n  (speelpenning, linearised)", (1, 1)),
-    )
-    return Result(modes.COLUMNS, rows, bars, settings={"sizes": sizes}, drawn=("inputs n", theories))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dualtape import inspect
 from ..harness.config import Config
 from ..harness.spec import Bar, Claim, Result, Row, Spec
 from ..shared import measure, modes
-from ..shared.modes import Method, unit
+from ..shared.modes import Method, last_five, unit
 from ..shared.problems import ONE_TO_MANY, Instance
 
 SPEC = Spec(
@@ -106,36 +107,44 @@ def _methods(instance: Instance, cost: Any, m: int, quick: bool) -> list[Method]
     ]
 
 
+THEORIES = (
+    modes.Theory(lambda m: 4, "4  (bound, forward)"),
+    modes.Theory(lambda m: 2, "2  (differences)", (2, 1.5)),
+    modes.Theory(lambda m: 5 * m, "5m  (bound, reverse)", (6, 1.5, 1, 1.5)),
+)
+
+
 def run(config: Config) -> Result:
-    sizes = modes.sizes(0, config.quick)
+    sizes = modes.sizes(0, config)
     rows: list[Row] = []
     for problem, m in config.track([(p, m) for p in ONE_TO_MANY for m in p.among(sizes)], SPEC.name):
         instance = problem.make(m, config.rng(f"{SPEC.name}/{problem.name}/{m}"))
         cost = inspect.cost(instance.f, instance.x)
         rows += modes.rows_of(problem, m, instance, cost, _methods(instance, cost, m, config.quick), config)
-    bars = modes.bars(
-        ONE_TO_MANY,
-        sizes,
-        cheap="forward",
-        costly="reverse",
-        limits={"flops": 4, "gw": 2.5, "mults": 3},
-        evaluations={"forward": "1", "reverse_recorded": "1", "fd_forward": "2", "fd_central": "2"},
-        roundings=64,
-    )
+    settings = {"sizes": sizes}
+    drawn = "outputs m", [theory.series(sizes) for theory in THEORIES]
+    return Result(modes.COLUMNS, rows, bars(settings), settings=settings, drawn=drawn)
+
+
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
+    """The bars at the sizes of a run."""
+    sizes = settings["sizes"]
     largest = f'method == "forward" and n == {sizes[-1]} and problem == "ringing"'
     steps = next(p for p in ONE_TO_MANY if p.name == "ode_path").among(sizes)
-    tape = f'slope(n, tape_bytes, problem == "ode_path" and method == "reverse" and n >= {steps[-5]})'
-    bars += [
+    tape = f'slope(n, tape_bytes, problem == "ode_path" and method == "reverse" and n >= {last_five(steps)})'
+    return [
+        *modes.bars(
+            ONE_TO_MANY,
+            sizes,
+            cheap="forward",
+            costly="reverse",
+            limits={"flops": 4, "gw": 2.5, "mults": 3},
+            evaluations={"forward": "1", "reverse_recorded": "1", "fd_forward": "2", "fd_central": "2"},
+            roundings=64,
+        ),
         Bar("forward-tape", 'max(tape_bytes, method == "forward")', "==", 0),
         Bar("tape-slope-least", tape, ">=", 0.9),
         Bar("tape-slope-most", tape, "<=", 1.1),
         Bar("time-forward", f"max(wall_ratio, {largest})", "<=", 12, deterministic=False),
         Bar("time-modes", 'min(over_cheap, method == "reverse" and n >= 32)', ">", 1, deterministic=False),
     ]
-
-    theories = (
-        modes.Theory(lambda m: 4, "4  (bound, forward)"),
-        modes.Theory(lambda m: 2, "2  (differences)", (2, 1.5)),
-        modes.Theory(lambda m: 5 * m, "5m  (bound, reverse)", (6, 1.5, 1, 1.5)),
-    )
-    return Result(modes.COLUMNS, rows, bars, settings={"sizes": sizes}, drawn=("outputs m", theories))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,7 +13,6 @@ from matplotlib.lines import Line2D
 from ..harness import plots
 from ..harness.plots import COLOURS, MARKERS
 from ..harness.spec import Row
-from .modes import Theory
 
 # One colour a method; a mode keeps its colour in both experiments.
 LOOKS = {
@@ -58,7 +58,7 @@ def _overhead_size(rows: Sequence[Row]) -> float:
     return upto * 2**0.5  # half way, on this axis, to the next size
 
 
-def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Figure:
+def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Mapping[str, Any]]) -> Figure:
     """Work ratio (left) and wall-clock ratio (right) of every method and problem."""
     drawing, (work, wall) = plots.panels(2, height=4.5)
     ns, methods = sizes(rows), list(dict.fromkeys(row["method"] for row in rows))
@@ -69,7 +69,7 @@ def figure(rows: Sequence[Row], x_label: str, theories: Sequence[Theory]) -> Fig
         plots.log_log(axes, ns, x_label, label)
         lines(axes, rows, quantity, methods)
     counted = performed(work, rows)
-    dashed = [plots.theory(work, ns, t.formula, t.label, t.dashes) for t in theories]
+    dashed = [plots.dashed(work, t["x"], t["y"], t["label"], t["dashes"]) for t in theories]
     work.set_title("a   declared operations (lines)" if counted else "a   declared operations")
     wall.set_title("b   wall clock")
     shade = plots.shade_overhead(wall, _overhead_size(rows))

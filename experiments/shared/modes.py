@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +79,20 @@ class Theory:
     label: str
     dashes: Any = None
 
+    def series(self, ns: Iterable[int]) -> dict[str, Any]:
+        """Its points, as a figure takes them."""
+        known = list(ns)
+        return {"x": known, "y": [self.formula(n) for n in known], "label": self.label, "dashes": self.dashes}
 
-def sizes(first: int, quick: bool) -> list[int]:
+
+def sizes(first: int, config: Config) -> list[int]:
     """2^first, doubled up to 2^12, then fourfold up to 2^20, where Python is not the cost."""
-    return [2**k for k in range(first, 9)] if quick else [2**k for k in (*range(first, 13), 14, 16, 18, 20)]
+    return config.grid([2**k for k in (*range(first, 13), 14, 16, 18, 20)], [2**k for k in range(first, 9)])
+
+
+def last_five(sizes: Sequence[int]) -> int:
+    """Where the last five of them begin, on which growth is judged."""
+    return sizes[-5:][0] if sizes else 0
 
 
 def rows_of(
@@ -95,7 +105,7 @@ def rows_of(
     calls: dict[str, Callable[[], object]] = {"f": lambda: instance.f(instance.x)}
     calls |= {method.name: method.timed for method in methods}
     calls |= {f"{method.name} once": method.once for method in methods if method.once is not None}
-    times = clock.interleaved(calls, config.effort(quick=0.05, full=full))
+    times = clock.interleaved(calls, config.effort(quick=0.05, full=full), about=f"{problem.name}, n = {n}")
     f_seconds, value = times["f"].least, instance.f(instance.x)
     rows = []
     for method in methods:
@@ -298,7 +308,7 @@ def bars(
     for problem in problems:
         name = problem.name
         mine = f'problem == "{name}" and method =='
-        growth = f'slope(n, flops_ratio, {mine} "{costly}" and n >= {problem.among(sizes)[-5]})'
+        growth = f'slope(n, flops_ratio, {mine} "{costly}" and n >= {last_five(problem.among(sizes))})'
         found += [
             Bar(f"{cheap}-constant-{name}", f'spread(flops_ratio, {mine} "{cheap}" and n >= 16)', "<=", 1.25),
             Bar(f"{costly}-slope-least-{name}", growth, ">=", 0.9),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,19 @@ def run(config: Config) -> Result:
     for row, partial in zip(rows, PARTIALS, strict=False):
         row["adjoint_ulps"] = measure.ulps(row["adjoint"], partial)
     last |= _sweeps()
-    bars = [
+    scene = _scene(rows, edges)
+    files = {"table.md": _markdown(rows), "table.tex": _latex(rows)}
+    return Result(COLUMNS, rows, bars({}), files=files, drawn=(asdict(scene),))
+
+
+def svg(rows: list[Row], scene: dict[str, Any]) -> str:
+    """The picture, without matplotlib."""
+    return to_svg(Scene.of(scene))
+
+
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
+    """The traces by hand, and the sweeps they take."""
+    return [
         Bar("value", 'only(value_ulps, node == "v5")', "<=", 1),
         Bar("tangents", 'only(tangent_ulps, node == "v5")', "<=", 1),
         Bar("adjoints", 'max(adjoint_ulps, operation == "input")', "<=", 1),
@@ -143,15 +156,6 @@ def run(config: Config) -> Result:
         Bar("reverse-sweeps", 'only(reverse_sweeps, node == "v5")', "==", 1),
         Bar("published", 'max(abs(value - published), operation != "input")', "<=", 5.0001e-4),
     ]
-    scene = _scene(rows, edges)
-    return Result(
-        COLUMNS,
-        rows,
-        bars,
-        files={"table.md": _markdown(rows), "table.tex": _latex(rows)},
-        drawn=(scene,),
-        svg=to_svg(scene),
-    )
 
 
 def _sweeps() -> dict[str, int]:

@@ -13,8 +13,9 @@ from ..harness.spec import Row
 from .graph import RADIUS, Scene
 
 
-def figure(rows: Sequence[Row], scene: Scene) -> Figure:
+def figure(rows: Sequence[Row], drawn: dict[str, Any]) -> Figure:
     """The trace as a graph; the scene was made from the rows."""
+    scene = Scene.of(drawn)
     left, bottom, right, top = scene.box()
     drawing, (axes,) = plots.panels(1, width=(right - left) * 1.25, height=(top - bottom) * 1.25)
     axes.set_axis_off()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 UNIT = 130.0  # SVG pixels in a unit of the layout
 RADIUS = 0.3
@@ -50,6 +51,12 @@ class Scene:
     nodes: Sequence[Node]
     edges: Sequence[Edge]
     caption: str
+
+    @classmethod
+    def of(cls, made: dict[str, Any]) -> Scene:
+        """A scene from the dictionaries that it became."""
+        edges = [Edge(Node(**e["start"]), Node(**e["end"]), e["label"]) for e in made["edges"]]
+        return cls([Node(**n) for n in made["nodes"]], edges, made["caption"])
 
     def box(self) -> tuple[float, float, float, float]:
         xs, ys = [n.x for n in self.nodes], [n.y for n in self.nodes]

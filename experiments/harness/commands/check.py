@@ -1,4 +1,4 @@
-"""`check`: the bars of result files, judged again from the rows in them."""
+"""`check`: result files judged again: by the bars of the code, from the rows in the files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..console import Console
 
 
 def add(commands: Any, catalogue: Catalogue) -> None:
-    command = commands.add_parser("check", help="re-evaluate the bars of a result file from the file alone")
+    command = commands.add_parser("check", help="judge a result file by the bars of the code")
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a result.json")
     command.set_defaults(call=call)
 
@@ -19,4 +19,4 @@ def add(commands: Any, catalogue: Catalogue) -> None:
 def call(options: argparse.Namespace, catalogue: Catalogue, console: Console) -> int:
     from .. import runner
 
-    return max(runner.check(path, console) for path in options.files)
+    return max(runner.check(path, catalogue, console) for path in options.files)
