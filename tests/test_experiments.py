@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,27 @@ def test_every_figure_is_drawn_again_from_its_file_alone(out: Path, name: str, t
     assert cli.main(CATALOGUE, ["draw", str(out / name / "result.json"), "--out", str(tmp_path)]) == 0
     for picture in ("figure.svg", "figure.png", "figure.caption.md"):
         assert (tmp_path / picture).read_bytes() == (out / name / picture).read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_has_the_width_of_columns_and_type_that_can_be_read(out: Path, name: str) -> None:
+    text = pytest.importorskip("matplotlib.text")
+    plots = import_module("experiments.harness.plots")
+    result = document(out, name)
+    drawing = import_module(CATALOGUE.draws(name)).figure(result["rows"], *result["drawn"])
+    assert drawing.get_size_inches()[0] in plots.COLUMNS.values()
+    drawing.draw_without_rendering()
+    sizes = {t.get_fontsize() for t in drawing.findobj(text.Text) if t.get_visible() and t.get_text()}
+    assert min(sizes) >= plots.POINTS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures_say_what_they_are_to_who_cannot_see_them(out: Path, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    picture = (out / name / "figure.svg").read_text(encoding="utf-8")
+    assert "<title>" in picture
+    assert "<desc>" in picture
+    assert "<text" in picture  # text is text
 
 
 @pytest.mark.parametrize("name", NAMES)

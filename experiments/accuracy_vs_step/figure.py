@@ -25,7 +25,11 @@ LOOKS = {
 }
 LOWEST, HIGHEST = 1e-18, 1e2  # an error below the lowest is drawn there: it may be zero
 NARROWEST, WIDEST = 1e-20, 1.0
-LABELLED = {"1": 1e-12, "2": 1e-7, r"$-$1": 1e-3}  # the error at which a theory line is named: where there is room
+LABELLED = {
+    "1": 1e-12,
+    "2": 1e-7,
+    "\N{MINUS SIGN}1": 1e-3,
+}  # the error at which a theory line is named: where there is room
 
 
 Curve = Mapping[str, Any]
@@ -34,9 +38,9 @@ Curve = Mapping[str, Any]
 def _theories(curve: Curve) -> list[tuple[str, str, Callable[[float], float], Any]]:
     """Name, slope, error as a function of the step, dashes: what Taylor's formula and rounding predict."""
     return [
-        (r"$h\,|f''|\,/\,2|f'|$", "1", lambda h: curve["bend"] * h / 2, None),
-        (r"$h^2\,|f'''|\,/\,6|f'|$", "2", lambda h: curve["twist"] * h * h / 6, (2, 1.5)),
-        (r"$\epsilon\,|f|\,/\,h|f'|$", r"$-$1", lambda h: EPS * curve["noise"] / h, (6, 1.5, 1, 1.5)),
+        ("h |f''| / 2|f'|", "1", lambda h: curve["bend"] * h / 2, None),
+        ("h² |f'''| / 6|f'|", "2", lambda h: curve["twist"] * h * h / 6, (2, 1.5)),
+        ("ε |f| / h|f'|", "\N{MINUS SIGN}1", lambda h: EPS * curve["noise"] / h, (6, 1.5, 1, 1.5)),
     ]
 
 
@@ -78,15 +82,15 @@ def _curves(axes: Axes, rows: Sequence[Row], curve: Curve) -> list[Any]:
         handles.append(plots.theory(axes, inside, formula, label, dashes))
         at = min(inside, key=lambda h: abs(np.log10(formula(h)) - np.log10(LABELLED[slope])))
         beside = (8, -7 if slope in "12" else 5)
-        axes.annotate(f"slope {slope}", (at, formula(at)), beside, textcoords="offset points", fontsize=7)
+        axes.annotate(f"slope {slope}", (at, formula(at)), beside, textcoords="offset points")
     notes = []
     stepped = {row["h"]: row["error"] for row in mine if row["kind"] == "step" and row["method"] == "complex"}
     unseen = [error for h, error in stepped.items() if h < NARROWEST / 2]
     if unseen and max(unseen) <= max(error for h, error in stepped.items() if h < 1e-15 and h > NARROWEST / 2):
-        notes.append("complex step:\nthe same down\nto h = $10^{-300}$")
+        notes.append("complex step:\nthe same down\nto h = 1e-300")
     if curve["source"] != BY_HAND:
         notes.append("reference:\n" + curve["source"].replace(" in ", "\nin "))
-    axes.text(NARROWEST * 3, 1e-9, "\n\n".join(notes), fontsize=7, va="center")  # below the left arm it is empty
+    axes.text(NARROWEST * 3, 1e-9, "\n\n".join(notes), va="center")  # below the left arm it is empty
     axes.set_xlim(NARROWEST, WIDEST * 2)
     axes.set_ylim(LOWEST / 2, HIGHEST)
     axes.set_xlabel("step h")
@@ -101,7 +105,7 @@ def _histogram(axes: Axes, rows: Sequence[Row]) -> None:
         edges = [row["bin"] for row in mine] + [BIN * BINS]
         axes.stairs([row["count"] for row in mine], edges, color=colour, linewidth=1.3, label=label)
     axes.set_xlim(0, BIN * BINS)
-    axes.set_xlabel("error / what $\\epsilon$ in every operation\nmakes of it (last bin: all beyond)")
+    axes.set_xlabel("error / what ε in every operation\nmakes of it (last bin: all beyond)")
     axes.set_ylabel("points")
 
 
@@ -109,13 +113,15 @@ def figure(rows: Sequence[Row], curves: Sequence[Curve]) -> Any:
     """A V-curve for each function, then the histogram where there is one."""
     histogram = any(row["kind"] == "bin" for row in rows)
     count = len(curves) + histogram
-    drawing, panels = plots.panels(count, width=10.2 if count > 1 else 5.6, height=4.0)
+    drawing, panels = plots.panels(4 if count == 3 else count, height=6.2 if count == 3 else 4.2)
     handles: list[Any] = []
-    for letter, axes, curve in zip("abc", panels, curves, strict=False):
+    for letter, axes, curve in zip("ab", panels, curves, strict=False):
         handles = _curves(axes, rows, curve)
         axes.set_title((f"{letter}   " if count > 1 else "") + f"{curve['formula']}  at  {curve['x']:g}")
     if histogram:
-        _histogram(panels[-1], rows)
-        panels[-1].set_title("c   A at random points")
-    plots.legend_below(drawing, handles, columns=4 if count > 1 else 2)
+        _histogram(panels[2], rows)
+        panels[2].set_title("c   A at random points")
+        plots.legend_in(panels[3], handles)
+    else:
+        plots.legend_below(drawing, handles, columns=3)
     return drawing

@@ -41,7 +41,7 @@ def _published(axes: Axes) -> None:
     heights = _spread_out([PUBLISHED[tool][-1] for tool in tools], gap=1.45)
     for tool, height in zip(tools, heights, strict=True):
         axes.plot(PUBLISHED_PARAMETERS, PUBLISHED[tool], color="0.62", linewidth=0.8, marker=".", markersize=3)
-        axes.text(PUBLISHED_PARAMETERS[-1] * 1.12, height, tool, fontsize=7, color="0.35", va="center")
+        axes.text(PUBLISHED_PARAMETERS[-1] * 1.12, height, tool, color="0.35", va="center")
 
 
 def _ours(axes: Axes, rows: Sequence[Row], quantity: str) -> list[Any]:

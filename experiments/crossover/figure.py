@@ -25,6 +25,13 @@ WAYS = {
 }
 
 
+def shown(value: float) -> str:
+    """An exponent in few characters."""
+    if abs(value) < 0.05:
+        return "0"
+    return f"{value:+.1f}" if abs(value) < 9.95 else f"{value:+.0f}"
+
+
 def _map(axes: Axes, rows: Sequence[Row], sizes: Sequence[int], quantity: str, limit: float) -> Any:
     """log2(forward / reverse), both batched, at every shape, with the diagonal that is predicted."""
     values = np.full((len(sizes), len(sizes)), np.nan)
@@ -35,14 +42,20 @@ def _map(axes: Axes, rows: Sequence[Row], sizes: Sequence[int], quantity: str, l
     edge = len(sizes) - 0.5
     axes.plot([-0.5, edge], [-0.5, edge], color="black", linewidth=0.9, dashes=(5, 2.5))
     for (i, j), value in np.ndenumerate(values):
-        text = axes.text(j, i, f"{value:+.1f}" if abs(value) >= 0.05 else "0", ha="center", va="center", fontsize=6.5)
+        text = axes.text(
+            j,
+            i,
+            shown(float(value)),
+            ha="center",
+            va="center",
+        )
         text.set_path_effects([withStroke(linewidth=4, foreground=COLOUR_MAP(0.5 + value / (2 * limit)))])
     axes.set_xlim(-0.5, edge)
     axes.set_ylim(-0.5, edge)
     for set_ticks in (axes.set_xticks, axes.set_yticks):
         set_ticks(range(len(sizes)), [str(n) for n in sizes])
-    axes.set_xlabel("inputs $n_{in}$")
-    axes.set_ylabel("outputs $n_{out}$")
+    axes.set_xlabel("inputs")
+    axes.set_ylabel("outputs")
     axes.grid(False)
     return image
 
@@ -63,22 +76,25 @@ def _chunks(axes: Axes, rows: Sequence[Row]) -> list[Line2D]:
             handles += axes.plot(place, row["seconds"] * 1e3, color=colour, marker=marker, linestyle="", label=label)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_title(f"c   chunks, {square} $\\times$ {square}")
+    axes.set_title(f"c   chunks, {square} by {square}")
     return handles
 
 
 def figure(rows: Sequence[Row], sizes: Sequence[int]) -> Any:
     """Who wins in flops (left) and in time (middle); time against the chunk (right)."""
-    drawing, (counted, timed, chunked) = plots.panels(3, width=9.6, height=3.6)
+    drawing, (counted, timed, chunked, rest) = plots.panels(4, height=5.6)
     limit = float(np.log2(max(sizes)))
     _map(counted, rows, sizes, "over_reverse", limit)
     image = _map(timed, rows, sizes, "wall_over_reverse", limit)
     counted.set_title("a   counted operations")
     timed.set_title("b   wall clock")
     bar = drawing.colorbar(image, ax=[counted, timed], shrink=0.85, pad=0.02)
-    bar.set_label("log$_2$(forward / reverse), batched")
-    bar.set_ticks([round(limit) * k / 2 for k in range(-2, 3)])
+    bar.set_label("log₂ (forward / reverse), batched")
+    ends = round(limit)
+    bar.set_ticks(
+        [-ends, 0, ends], labels=[f"\N{MINUS SIGN}{ends}\nforward\nwins", "0\nequal", f"+{ends}\nreverse\nwins"]
+    )
     handles = _chunks(chunked, rows)
-    line = Line2D([], [], color="black", linewidth=0.9, dashes=(5, 2.5), label="$n_{in} = n_{out}$  (predicted)")
-    plots.legend_below(drawing, [line, *handles], columns=5)
+    line = Line2D([], [], color="black", linewidth=0.9, dashes=(5, 2.5), label="inputs = outputs  (predicted)")
+    plots.legend_in(rest, [line, *handles])
     return drawing

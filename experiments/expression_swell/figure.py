@@ -19,7 +19,7 @@ SERIES = (
 
 def figure(rows: list[Row]) -> Any:
     """Five series on a logarithmic axis, the formulas dashed."""
-    drawing, (axes,) = plots.panels(1, width=5.2, height=3.9)
+    drawing, (axes,) = plots.panels(1, height=4.6, columns=1)
     ns = [row["n"] for row in rows]
     handles = []
     for column, label, colour, marker in SERIES:
@@ -35,5 +35,5 @@ def figure(rows: list[Row]) -> Any:
     axes.set_xticks([n for n in ns if n % 4 == 0 or n == 1])
     axes.set_xlabel("iterate n of the logistic map")
     axes.set_ylabel("nodes, or flops")
-    plots.legend_below(drawing, handles, columns=3)
+    plots.legend_below(drawing, handles, columns=2)
     return drawing

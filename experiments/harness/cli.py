@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from . import console as consoles
 from .catalogue import Catalogue
-from .commands import check, compare, draw, list, papers, run
+from .commands import check, compare, draw, list, papers, report, run
 from .errors import InputError
 
 COMMANDS = (
@@ -16,6 +16,7 @@ COMMANDS = (
     compare,
     check,
     draw,
+    report,
     papers,
 )
 

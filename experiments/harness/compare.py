@@ -345,10 +345,9 @@ def shown(ratio: float | None) -> str:
 
 def drawn(subject: Subject, found: list[Way], path: Path) -> None:
     """Predicted, performed and measured beside one another."""
-    from matplotlib.figure import Figure
+    from . import plots
 
-    figure = Figure(figsize=(7.2, 0.35 * len(found) + 1.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = plots.panels(1, height=0.35 * len(found) + 1.2)
     for mark, label, pick in (
         ("o", "predicted flops", lambda w: w.predicted),
         ("x", "performed flops", lambda w: w.performed),
@@ -356,10 +355,9 @@ def drawn(subject: Subject, found: list[Way], path: Path) -> None:
     ):
         points = [(pick(w), k) for k, w in enumerate(found) if pick(w)]
         axes.plot([a for a, _ in points], [k for _, k in points], mark, mfc="none", ms=9, label=label)
-    axes.set_yticks(range(len(found)), [w.name for w in found], fontsize=8)
+    axes.set_yticks(range(len(found)), [w.name for w in found])
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_xlabel(f"times {subject.name}", fontsize=8)
-    axes.tick_params(axis="x", labelsize=8)
-    axes.legend(fontsize=8)
+    axes.set_xlabel(f"times {subject.name}")
+    axes.legend()
     figure.savefig(path, dpi=300)

@@ -25,15 +25,18 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SHADE = "#EFEFEF"
 OVERHEAD_SECONDS = 5e-6  # an operation faster than this is mostly Python, not arithmetic
 
+# Widths of one and of two columns of a journal, in inches; type is 8 points at these.
+COLUMNS = {1: 3.5, 2: 7.16}
+POINTS = 8
+
 STYLE: dict[str, Any] = {
     "figure.dpi": 150,
-    "savefig.dpi": 150,
     "font.family": "DejaVu Sans",
-    "font.size": 8.5,
-    "axes.titlesize": 9.5,
+    "font.size": POINTS,
+    "axes.titlesize": POINTS,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "axes.labelsize": 8.5,
+    "axes.labelsize": POINTS,
     "axes.linewidth": 0.7,
     "axes.titlepad": 7.0,
     "axes.spines.top": False,
@@ -44,9 +47,9 @@ STYLE: dict[str, Any] = {
     "grid.linewidth": 0.5,
     "xtick.direction": "out",
     "ytick.direction": "out",
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 7.8,
+    "xtick.labelsize": POINTS,
+    "ytick.labelsize": POINTS,
+    "legend.fontsize": POINTS,
     "legend.frameon": False,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.4,
@@ -56,11 +59,13 @@ STYLE: dict[str, Any] = {
 }
 
 
-def panels(count: int, width: float = 7.2, height: float = 3.1) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels side by side, lettered a, b, ..."""
+def panels(count: int, height: float = 3.1, columns: int = 2) -> tuple[Figure, list[Axes]]:
+    """A figure of one or two columns' width with `count` panels, two a row; its height in inches."""
     matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]  # rc keys are literals in the stubs
-    figure = Figure(figsize=(width, height), layout="constrained")  # not pyplot's: it needs no display
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+    figure = Figure(figsize=(COLUMNS[columns], height), layout="constrained")  # not pyplot's: it needs no display
+    across = min(count, 2)
+    axes = figure.subplots((count + 1) // 2, across, squeeze=False).ravel()
+    return figure, list(axes[:count])
 
 
 def log_log(axes: Axes, sizes: Sequence[float], x_label: str, y_label: str) -> None:
@@ -87,9 +92,15 @@ def dashed(axes: Axes, xs: Sequence[float], ys: Sequence[float], label: str, das
 
 
 def shade_overhead(axes: Axes, upto: float) -> Patch | None:
-    """Grey ground below size `upto`, where Python and not arithmetic is being timed; its legend entry."""
+    """Grey ground below size `upto`, where Python and not arithmetic is being timed; its legend entry.
+
+    Where that is everywhere, a word in the title says so, and no ground is grey.
+    """
     left, right = axes.get_xlim()
     if upto <= left:
+        return None
+    if upto >= right:
+        axes.set_title(axes.get_title("left") + ", all overhead-bound")
         return None
     axes.axvspan(left, min(upto, right), color=SHADE, zorder=0, linewidth=0)
     axes.set_xlim(left, right)
@@ -99,3 +110,9 @@ def shade_overhead(axes: Axes, upto: float) -> Patch | None:
 def legend_below(figure: Figure, handles: Sequence[Any], columns: int) -> None:
     """One legend for all panels, under them, where no data can be."""
     figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, columnspacing=1.4, handlelength=2.4)
+
+
+def legend_in(axes: Axes, handles: Sequence[Any]) -> None:
+    """One legend for all panels in the place of one of them."""
+    axes.set_axis_off()
+    axes.legend(handles=list(handles), loc="center left", handlelength=2.4, labelspacing=0.8)

@@ -67,7 +67,9 @@ def draw(document: dict[str, Any], catalogue: Catalogue, folder: Path) -> str | 
         _draw(catalogue.draws(name), (rows, *drawn), folder / "figure", document["title"], caption)
     by_hand = getattr(catalogue.load(name), "svg", None)
     if by_hand is not None:  # needs no matplotlib, and is preferred
-        store.write_text(picture, by_hand(rows, *drawn))
+        words = f"<title>{escape(document['title'])}</title>\n<desc>{escape(caption)}</desc>\n"
+        start, rest = by_hand(rows, *drawn).split(">", 1)
+        store.write_text(picture, f"{start}>\n{words}{rest}")
     return picture.name if picture.is_file() else None
 
 
@@ -127,7 +129,8 @@ def finished(name: str, catalogue: Catalogue, config: Config, out: Path) -> dict
     return document if same and config.stored().items() <= document["config"].items() else None
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """A value in few digits."""
     if value is None:
         return "undefined"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -143,7 +146,7 @@ def status(check: dict[str, Any], assert_time: bool) -> str:
 def show_checks(console: Console, document: dict[str, Any]) -> None:
     """The table of bars of one result."""
     judged = document["config"].get("assert_time", False)
-    rows = [[c["id"], _show(c["lhs"]), f"{c['op']} {_show(c['rhs'])}", status(c, judged)] for c in document["checks"]]
+    rows = [[c["id"], show(c["lhs"]), f"{c['op']} {show(c['rhs'])}", status(c, judged)] for c in document["checks"]]
     title = f"{document['experiment']}: {document.get('title', '')}"
     console.table(title, ["check", "found", "bar", "result"], rows)
 

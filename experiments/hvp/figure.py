@@ -64,7 +64,7 @@ def _per_multiplication(axes: Axes, rows: Sequence[Row]) -> list[Patch]:
         (row,) = (row for row in rows if row["problem"] == "product" and row["composition"] == composition)
         for shift, height, alpha in ((-0.2, row["plain_each"], 0.35), (0.2, row["each"], 1.0)):
             axes.bar(place + shift, height, 0.36, color=colour, alpha=alpha)
-            axes.text(place + shift, height + 0.3, f"{height:g}", ha="center", fontsize=7)
+            axes.text(place + shift, height + 0.3, f"{height:g}", ha="center")
     axes.set_xticks(range(len(LOOKS)), ["gradient", "FoR", "RoF", "RoR"])
     axes.set_ylabel("flops per multiplication")
     axes.grid(False, axis="x")
@@ -74,12 +74,12 @@ def _per_multiplication(axes: Axes, rows: Sequence[Row]) -> list[Patch]:
 
 def figure(rows: Sequence[Row], depth: int) -> Any:
     """Cost in gradients (left), bytes against depth (middle), operations per multiplication (right)."""
-    drawing, (cost, held, counts) = plots.panels(3, width=9.6, height=3.5)
+    drawing, (cost, held, counts, rest) = plots.panels(4, height=5.4)
     bound = _in_gradients(cost, rows, depth)
     _bytes(held, rows)
     shades = _per_multiplication(counts, rows)
     colours = [
         held.plot([], [], color=colour, marker=marker, label=label)[0] for label, colour, marker in LOOKS.values()
     ]
-    plots.legend_below(drawing, [*colours, bound, *shades], columns=4)
+    plots.legend_in(rest, [*colours, bound, *shades])
     return drawing

@@ -11,7 +11,7 @@ from ..harness.spec import Row
 
 def figure(rows: list[Row]) -> Any:
     """The diagonal is what transposition promises for multiplications; additions scatter about it."""
-    drawing, (axes,) = plots.panels(1, width=4.2, height=3.9)
+    drawing, (axes,) = plots.panels(1, height=3.6, columns=1)
     handles = []
     for kind, label, colour, marker in (
         ("mults", "multiplications", "blue", "o"),
@@ -25,5 +25,5 @@ def figure(rows: list[Row]) -> Any:
     axes.set_yscale("log")
     axes.set_xlabel("of the linearised program")
     axes.set_ylabel("of its transpose")
-    plots.legend_below(drawing, handles, columns=3)
+    plots.legend_below(drawing, handles, columns=2)
     return drawing

@@ -16,8 +16,8 @@ def figure(many_to_one: Sequence[Row], one_to_many: Sequence[Row]) -> Figure:
     """The front page: which mode is cheap depends on which end of the function is narrow."""
     drawing, both = plots.panels(2, height=3.5)
     halves = (
-        (many_to_one, "inputs n", "gradient of  R$^n$ → R"),
-        (one_to_many, "outputs m", "derivative of  R → R$^m$"),
+        (many_to_one, "inputs n", "gradient of  Rⁿ → R"),
+        (one_to_many, "outputs m", "derivative of  R → Rᵐ"),
     )
     modes = ("forward", "reverse")
     top = max(row["flops_ratio"] for row in (*many_to_one, *one_to_many) if row["method"] in modes)
@@ -26,7 +26,7 @@ def figure(many_to_one: Sequence[Row], one_to_many: Sequence[Row]) -> Figure:
         lines(axes, rows, "flops_ratio", modes)
         axes.set_ylim(0.8, top * 1.6)
         axes.set_title(f"{letter}   {title}")
-        axes.legend(handles=markers(rows), loc="upper left", frameon=False, fontsize="small")  # the corner is empty
+        axes.legend(handles=markers(rows), loc="upper left", frameon=False)  # the corner is empty
     left, right = both
     limit = plots.theory(left, sizes(many_to_one), lambda n: 5, "5: bound, reverse sweep")
     other = plots.theory(right, sizes(one_to_many), lambda m: 4, "4: bound, forward sweep", dashes=(1.5, 1.5))

@@ -17,7 +17,7 @@ def figure(rows: Sequence[Row], drawn: dict[str, Any]) -> Figure:
     """The trace as a graph; the scene was made from the rows."""
     scene = Scene.of(drawn)
     left, bottom, right, top = scene.box()
-    drawing, (axes,) = plots.panels(1, width=(right - left) * 1.25, height=(top - bottom) * 1.25)
+    drawing, (axes,) = plots.panels(1, height=plots.COLUMNS[2] * (top - bottom) / (right - left))
     axes.set_axis_off()
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
@@ -34,12 +34,12 @@ def figure(rows: Sequence[Row], drawn: dict[str, Any]) -> Figure:
             )
         )
         ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
-        text(*edge.middle(), edge.label, 7.5, color="#0072B2", bbox=ground)
+        text(*edge.middle(), edge.label, plots.POINTS, color="#0072B2", bbox=ground)
     for node in scene.nodes:
         circle = Circle((node.x, node.y), RADIUS, facecolor=node.colour, edgecolor="#222222", linewidth=0.8, zorder=3)
         axes.add_patch(circle)
         text(node.x, node.y + 0.09, f"${node.name}$", 11)
         text(node.x, node.y - 0.11, f"${node.formula}$", 8)
-        text(node.x, node.y - RADIUS - 0.12, node.below, 7.5)
-    text((left + right) / 2, bottom + 0.16, scene.caption, 7.5, color="#444444")
+        text(node.x, node.y - RADIUS - 0.12, node.below, plots.POINTS)
+    text((left + right) / 2, bottom + 0.16, scene.caption, plots.POINTS, color="#444444")
     return drawing
