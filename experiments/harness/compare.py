@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -331,7 +332,9 @@ def run(subject: Subject, out: Path, quick: bool, plot: bool, console: Console) 
     (folder / "compare.md").write_text("\n".join(text))
     if plot:
         try:
-            drawn(subject, [*found, *second], folder / "compare.png")
+            import_module("experiments.harness.compare_figure").draw(
+                subject.name, [*found, *second], folder / "compare.png"
+            )
         except ImportError:
             console.say("no figure: matplotlib is not installed")
     console.say(f"{folder}/")
@@ -341,23 +344,3 @@ def run(subject: Subject, out: Path, quick: bool, plot: bool, console: Console) 
 def shown(ratio: float | None) -> str:
     """A ratio for people."""
     return "" if ratio is None else f"{ratio:.3g}"
-
-
-def drawn(subject: Subject, found: list[Way], path: Path) -> None:
-    """Predicted, performed and measured beside one another."""
-    from . import plots
-
-    figure, (axes,) = plots.panels(1, height=0.35 * len(found) + 1.2)
-    for mark, label, pick in (
-        ("o", "predicted flops", lambda w: w.predicted),
-        ("x", "performed flops", lambda w: w.performed),
-        ("|", "measured time", lambda w: w.seconds),
-    ):
-        points = [(pick(w), k) for k, w in enumerate(found) if pick(w)]
-        axes.plot([a for a, _ in points], [k for _, k in points], mark, mfc="none", ms=9, label=label)
-    axes.set_yticks(range(len(found)), [w.name for w in found])
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlabel(f"times {subject.name}")
-    axes.legend()
-    figure.savefig(path, dpi=300)
