@@ -190,17 +190,19 @@ def _bars() -> Iterator[Bar]:
         yield Bar(f"{study}-least-of-reverse", f"min(reverse - optimum, {where})", ">=", 0)
     yield Bar("graph-least-of-markowitz", f"min(markowitz - optimum, {small})", ">=", 0)
     both = f"count({small} and optimum < forward and optimum < reverse)"
-    # (On 840 graphs of 21 seeds it is half of them; of 40 no fewer than 17.)
-    yield Bar("graph-better-than-both", both, ">=", GRAPHS // 3)
+    # (On 4,000 graphs of 100 seeds it is half of them, of 40 at least 13; Markowitz's rule is best on three of four, of
+    # 40 on 23 to 36, and loses to the better mode on one of eleven, of 40 on 9 at most.)
+    yield Bar("graph-better-than-both", both, ">=", GRAPHS // 4)
     yield Bar("graph-not-better-than-both", both, "<", GRAPHS)
-    yield Bar("markowitz-is-best", f"count({small} and markowitz == optimum)", ">=", 1)
+    yield Bar("markowitz-is-best", f"count({small} and markowitz == optimum)", ">=", GRAPHS // 3)
     yield Bar("markowitz-is-no-guarantee", f"count({small} and markowitz > optimum)", ">=", 1)
-    yield Bar("markowitz-may-lose", f"count({small} and (markowitz > forward or markowitz > reverse))", ">=", 1)
+    loses = f"count({small} and (markowitz > forward or markowitz > reverse))"
+    yield Bar("markowitz-seldom-loses", loses, "<=", GRAPHS // 3)
     gain = 'study == "chain" and forward > 0'
     yield Bar("chain-gain-forward", f"max(forward / optimum, {gain})", ">=", 2)
     yield Bar("chain-gain-reverse", f"max(reverse / optimum, {gain})", ">=", 2)
     yield Bar("mixture-forward", 'only(forward / reverse, study == "mixture")', ">=", 2)
-    yield Bar("mixture-markowitz", 'only(forward - markowitz, study == "mixture")', ">", 0)
+    yield Bar("mixture-markowitz", 'only(markowitz - reverse, study == "mixture")', "==", 0)
     ratio = 'factored / forward * n / k, study == "hourglass"'
     yield Bar("waist-most", f"max({ratio})", "<=", 4)
     yield Bar("waist-least", f"min({ratio})", ">=", 0.9)
