@@ -99,6 +99,8 @@ def filled(x: Any) -> Any:
 
 
 SINGULAR = A([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]])
+# Symmetric and circulant: equal eigenvalues, which LAPACK returns 2.2 n eps apart.
+CIRCULANT = A([0.07, -0.14, 0.33, 0.33, -0.14])[(np.arange(5)[:, None] - np.arange(5)) % 5]
 RANK_ONE = np.outer([1.0, 2.0, -1.0], [1.0, 1.0, 2.0])
 # The determinant is linear in one row: these move both, so that its second derivatives do not vanish at rank 1.
 LIFT = lambda x: x @ A([[1.0, 0.5, 0.0], [0.0, 1.0, 0.5], [0.5, 0.0, 1.0]])  # noqa: E731
@@ -243,6 +245,9 @@ CASES: list[AnyCase] = [
     special("det", L.det, np.zeros((1, 1)), np.ones((1, 1)), "zero of size one"),
     special("eigh", lambda x: L.eigh(x)[0], 2 * np.eye(2), np.eye(2), "repeated eigenvalues"),
     special("eigh", lambda x: L.eigh(x)[1][:, 0], np.eye(2), np.full((2, 2), nan), "vector of a repeated eigenvalue"),
+    special(
+        "eigh", lambda x: L.eigh(x)[1][:, 1], CIRCULANT, np.full((5, 5), nan), "equal, but for more than n roundings"
+    ),
     special("slogdet", lambda x: L.slogdet(x)[1], np.zeros((1, 2, 2)), np.full((1, 2, 2), nan), "singular"),
     absent("matrix_rank", L.matrix_rank, draw(3, 4)),
 ]
