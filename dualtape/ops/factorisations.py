@@ -231,7 +231,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> QRResult | Tensor:
 
     Returns:
         A named tuple of Tensors ``Q`` (..., m, k) and ``R`` (..., k, n), with k = min(m, n); or R alone. The derivative
-        is NaN if the first k columns are dependent.
+        is NaN if the diagonal of R has a zero; where the first k columns are dependent and rounding leaves no zero,
+        it is as large as 1 / eps and means nothing.
 
     Raises:
         TypeError: mode "raw", or "complete" for tall matrices, whose last columns of Q are arbitrary.

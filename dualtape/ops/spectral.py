@@ -128,7 +128,8 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     Returns:
         A named tuple of Tensors: ``eigenvalues`` (..., n), real and ascending, and ``eigenvectors`` (..., n, n), in
         columns. Where eigenvalues coincide up to rounding, their sum and functions of it have derivatives, and the
-        derivatives of their eigenvectors, which are arbitrary there, are NaN.
+        derivatives of their eigenvectors, which are arbitrary there, are NaN (in reverse mode, of vectors whose
+        cotangent is not exactly 0: one that is 0 counts as that of a vector not used).
 
     Raises:
         LinAlgError: ``a`` is not square, or the iteration does not converge.
