@@ -163,9 +163,10 @@ def reverse_sweeps(features: Any, *inputs: Any) -> list[tuple[Any, ...]]:
 def forward(scene: Scene) -> Array:
     """The entries of the Jacobian in the order of its rows, by 15 tangents."""
     data, errors, weights = filled(len(scene.weights))
-    for j, (x, y, of_weight) in enumerate(forward_sweeps(scene.features.T, *inputs_of(scene))):
+    columns = forward_sweeps(scene.features.T, *inputs_of(scene))
+    for j, (x, y, _) in enumerate(columns):
         errors[:, 0, j], errors[:, 1, j] = x, y
-    weights[:] = of_weight
+    weights[:] = columns[-1][2]
     return data
 
 

@@ -193,7 +193,7 @@ def reverse(fit: Fit) -> Any:
 
 
 def decompressed(fit: Fit, columns: Array) -> csr_array:
-    """The sparse Jacobian that compressed columns stand for: row i has the two places of point i div 3, and the pose."""
+    """The sparse Jacobian that compressed columns stand for: row i has the places of point i div 3, and the pose."""
     rows, free = len(columns), fit.parameters.size - POSE
     pose = np.broadcast_to(free + np.arange(POSE), (rows, POSE))
     point = np.arange(rows)[:, None] // 3
