@@ -43,35 +43,29 @@ def _published(axes: Axes) -> None:
 
 
 def _mixtures(axes: Axes, rows: Sequence[Row]) -> list[Any]:
-    """Relative time against the number of parameters."""
+    """Relative time against the number of parameters: 10,000 points as lines, fewer as hollow marks."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("parameters P")
     axes.set_ylabel("time(derivative) / time(f)")
+    large = [row for row in rows if row["observations"] == 10_000]
     handles = []
-    large = [row for row in rows if row["observations"] >= 10_000] or rows
     for mode, (label, colour, marker) in LOOKS.items():
-        mine = sorted((row for row in large if row["mode"] == mode), key=lambda row: row["parameters"])
-        points = [(row["parameters"], row["relative_time"]) for row in mine]
-        if points:
-            axes.plot(*zip(*points, strict=True), color=colour, marker=marker)
+        points = sorted((row["parameters"], row["relative_time"]) for row in large if row["mode"] == mode)
+        axes.plot([p for p, _ in points], [time for _, time in points], color=colour, marker=marker)
         handles.append(Line2D([], [], color=colour, marker=marker, label=label))
-        if large is not rows and mode == "reverse":
-            small = [(row["parameters"], row["relative_time"]) for row in rows if row["observations"] == 1_000]
-            reverse = [(r["parameters"], r["relative_time"]) for r in rows if r["mode"] == mode and r not in large]
-            hollow = {"color": colour, "marker": marker, "linestyle": "", "markerfacecolor": "white"}
-            if small:
-                axes.plot(*zip(*sorted(reverse), strict=True), **hollow)
-                handles.append(Line2D([], [], label="the same, 1 and 1,000 points", **hollow))
+    hollow: dict[str, Any] = {"color": OURS["reverse"], "marker": "o", "linestyle": "", "markerfacecolor": "white"}
+    few = [row for row in rows if row["mode"] == "reverse" and row["observations"] < 10_000]
+    axes.plot([row["parameters"] for row in few], [row["relative_time"] for row in few], **hollow)
+    handles.insert(1, Line2D([], [], label="the same, 1 and 1,000 points", **hollow))
     _published(axes)
     axes.set_xlim(10, 1e8)  # room for the names of the lines
     axes.set_xticks([10, 1e3, 1e5])
     axes.set_ylim(1, 1000)  # forward mode leaves it: P sweeps for P parameters
     python = [row["parameters"] for row in large if row["f_seconds"] / row["operations"] < plots.OVERHEAD_SECONDS]
     shade = plots.shade_overhead(axes, max(python, default=0) * 1.3)
-    handles += [shade] if shade else []
-    axes.set_title("a   mixtures (GMM), 10k points" if large is not rows else "a   mixtures (GMM), 1k points")
-    return handles
+    axes.set_title("a   mixtures (GMM), 10k points")
+    return [*handles, *([shade] if shade else [])]
 
 
 def _bars(axes: Axes, bars: Sequence[tuple[str, float, str]], title: str) -> None:
@@ -93,8 +87,7 @@ def _bundle(axes: Axes, rows: Sequence[Row]) -> None:
     mine = [row for row in rows if row["case"] == "ba1"]
     bars = [(f"here, {row['mode']}", row["relative_time"], OURS[row["mode"]]) for row in mine]
     bars += [(tool, float(times[0] or 0), GREY) for tool, times in published.BA.items()]
-    whole = mine[0]["observations"] == published.BA_SIZES[0]
-    _bars(axes, sorted(bars, key=lambda bar: bar[1]), f"b   bundle adjustment{', ba1' if whole else ', cut'}")
+    _bars(axes, sorted(bars, key=lambda bar: bar[1]), "b   bundle adjustment, ba1")
 
 
 def _others(axes: Axes, rows: Sequence[Row]) -> None:

@@ -22,7 +22,6 @@ from .compare import STEP, relative, stepped
 
 SAMPLE = 20  # observations whose entries are compared with it
 COUNTED = 100  # observations of which the operations are counted: each takes what any other takes
-QUICK_OBSERVATIONS = 1000
 BA_FILES = ("ba1_n49_m7776_p31843", "ba4_n372_m47423_p204472", "ba7_n93_m61203_p287451", "ba10_n1197_m126327_p563734")
 HAND_FILES = ("simple_small/hand{}_t26_c{}", "complicated_small/hand{}_t26_c{}")
 
@@ -48,7 +47,7 @@ def ba_cases(config: Config) -> list[SceneCase]:
     cases = [SceneCase("test", bundle.load("ba/test.txt"), known)]
     cases.append(SceneCase("drawn", bundle.drawn(5, 7, 23, config.rng("adbench/scene"))))
     for file in BA_FILES[:1] if config.quick else BA_FILES:
-        scene = bundle.load(f"ba/{file}.txt", QUICK_OBSERVATIONS if config.quick else None)
+        scene = bundle.load(f"ba/{file}.txt")
         large = len(scene.weights) > 250_000
         cases.append(SceneCase(file.split("_")[0], scene, None, ("reverse",) if large else ("reverse", "forward")))
     return cases
@@ -61,7 +60,7 @@ def ba_rows(case: SceneCase, config: Config) -> list[Row]:
     found = {mode: bundle.MODES[mode][0](scene) for mode in case.modes}
     calls: dict[str, Callable[[], object]] = {"f": lambda: f(x)}
     calls |= {mode: partial(bundle.MODES[mode][0], scene) for mode in case.modes}
-    times = clock.interleaved(calls, config.effort(quick=0.1, full=0.6))
+    times = clock.interleaved(calls, config.effort(quick=0.1, full=0.4))
     v, u = rng.normal(size=x.size), rng.normal(size=3 * len(scene.weights))
     along, across = dt.jvp(f, (x,), (v,))[1], dt.vjp(f, x)[1](u)[0]
     some = np.unique(rng.integers(len(scene.weights), size=SAMPLE))
@@ -162,7 +161,7 @@ def hand_rows(case: FitCase, config: Config) -> list[Row]:
     found = {"forward": (columns, len(directions)), "reverse": (whole @ directions.T, len(value))}
     calls: dict[str, Callable[[], object]] = {"f": lambda: f(x), "forward": lambda: hand.forward(fit, directions)}
     calls["reverse"] = lambda: hand.reverse(fit)
-    times = clock.interleaved(calls, config.effort(quick=0.1, full=0.6))
+    times = clock.interleaved(calls, config.effort(quick=0.1, full=0.4))
     cost, base = inspect.cost(f, x), performed(f, x).weigh("flops")
     swept = {
         "forward": [lambda y: dt.linearize(f, y)[1](directions[0]), lambda y: _pushed(f, y, directions[:2])],
