@@ -97,7 +97,7 @@ def _others(axes: Axes, rows: Sequence[Row]) -> None:
     for row in rows:
         lstm = row["problem"] == "LSTM" and row["mode"] in OURS
         if lstm or (row["problem"] == "hand" and row["observations"] == most):
-            kind = f"LSTM {row['case'].split()[0]}" if lstm else f"hand, {row['case'].split(',')[0]}"
+            kind = f"{row['problem']} {row['case']}"
             bars.append((kind, row["relative_time"], OURS[row["mode"]]))
             python &= "scan" in row["mode"] or row["f_seconds"] < plots.OVERHEAD_SECONDS * row["operations"]
     _bars(axes, bars, f"c   LSTM and hand{', overhead-bound' if python else ''}")
