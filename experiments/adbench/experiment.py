@@ -93,9 +93,10 @@ class Family:
     bars: tuple[Bar, ...]
 
 
-def both(id: str, expr: str, least: float, most: float) -> tuple[Bar, Bar]:
+def both(id: str, quantity: str, where: str, least: float, most: float) -> tuple[Bar, Bar]:
     """A bar from either side."""
-    return Bar(f"{id}-least", expr, ">=", least), Bar(f"{id}-most", expr, "<=", most)
+    low, high = f"min({quantity}, {where})", f"max({quantity}, {where})"
+    return Bar(f"{id}-least", low, ">=", least), Bar(f"{id}-most", high, "<=", most)
 
 
 GMM = 'problem == "GMM" and mode == "reverse"'
@@ -115,10 +116,8 @@ FAMILIES = (
             Bar("gmm-complex-step", 'max(complex_step_error, problem == "GMM" and mode != "value")', "<=", 1e-10),
             Bar("gmm-modes-agree", 'max(modes_gap, problem == "GMM" and mode != "value")', "<=", 1e-12),
             Bar("gmm-flops", f"max(flops_ratio, {GMM})", "<=", 5),
-            Bar("gmm-performed-most", f"max(performed_ratio, {GMM})", "<=", 4),
-            Bar("gmm-performed-least", f"min(performed_ratio, {GMM})", ">=", 1.5),
-            Bar("gmm-declared-least", f"min(flops_ratio / performed_ratio, {GMM})", ">=", 0.9),
-            Bar("gmm-declared-most", f"max(flops_ratio / performed_ratio, {GMM})", "<=", 1.5),
+            *both("gmm-performed", "performed_ratio", GMM, 1.5, 4),
+            *both("gmm-declared", "flops_ratio / performed_ratio", GMM, 0.9, 1.5),
             Bar("gmm-time", f"max(relative_time, {GMM} and observations >= 1000)", "<=", 12, deterministic=False),
             Bar("gmm-time-10k", f"max(relative_time, {GMM} and observations == 10000)", "<=", 4, deterministic=False),
         ),
@@ -137,11 +136,10 @@ FAMILIES = (
             Bar("ba-tangents", f"max(abs(sweeps - 15), {BA.format('forward')})", "==", 0),
             Bar("ba-cotangents", f"max(abs(sweeps - 3), {BA.format('reverse')})", "==", 0),
             # f and sixteen tangents, one of them the linearisation's own, each between 1 and 2.25 times f.
-            Bar("ba-performed-forward-most", f"max(performed_ratio, {BA.format('forward')})", "<=", 37),
-            Bar("ba-performed-forward-least", f"min(performed_ratio, {BA.format('forward')})", ">=", 17),
+            *both("ba-performed-forward", "performed_ratio", BA.format("forward"), 17, 37),
+            *both("ba-declared-forward", "flops_ratio / performed_ratio", BA.format("forward"), 0.8, 1.1),
             # f and two cotangents, each between 1 and 3 times f; the third one meets a square and a difference alone.
-            Bar("ba-performed-reverse-most", f"max(performed_ratio, {BA.format('reverse')})", "<=", 7),
-            Bar("ba-performed-reverse-least", f"min(performed_ratio, {BA.format('reverse')})", ">=", 3),
+            *both("ba-performed-reverse", "performed_ratio", BA.format("reverse"), 3, 7),
             Bar("ba-time", f"max(relative_time, {BA.format('reverse')} and observations > 30000)", "<=", 8.4, False),
         ),
     ),
@@ -155,10 +153,8 @@ FAMILIES = (
             Bar("lstm-complex-step", 'max(complex_step_error, problem == "LSTM" and mode != "expected")', "<=", 1e-10),
             Bar("lstm-modes-agree", 'max(modes_gap, problem == "LSTM" and mode != "expected")', "<=", 1e-12),
             Bar("lstm-flops", f"max(flops_ratio, {LSTM})", "<=", 5),
-            Bar("lstm-performed-most", f"max(performed_ratio, {LSTM})", "<=", 4),
-            Bar("lstm-performed-least", f"min(performed_ratio, {LSTM})", ">=", 1.5),
-            Bar("lstm-declared-least", f"min(flops_ratio / performed_ratio, {LSTM})", ">=", 0.9),
-            Bar("lstm-declared-most", f"max(flops_ratio / performed_ratio, {LSTM})", "<=", 1.5),
+            *both("lstm-performed", "performed_ratio", LSTM, 1.5, 4),
+            *both("lstm-declared", "flops_ratio / performed_ratio", LSTM, 0.9, 1.5),
         ),
     ),
     Family(
@@ -173,10 +169,8 @@ FAMILIES = (
             Bar("hand-blocks", 'max(outside, problem == "hand")', "==", 0),
             Bar("hand-tangents-simple", f"min(sweeps, {HAND.format('forward')})", "==", 26),
             Bar("hand-tangents-complicated", f"max(sweeps, {HAND.format('forward')})", "==", 28),
-            Bar("hand-performed-most", f"max(performed_ratio / sweeps, {HAND.format('forward')})", "<=", 2.5),
-            Bar("hand-performed-least", f"min(performed_ratio / sweeps, {HAND.format('forward')})", ">=", 0.9),
-            Bar("hand-declared-least", 'min(flops_ratio / performed_ratio, problem == "hand")', ">=", 0.9),
-            Bar("hand-declared-most", 'max(flops_ratio / performed_ratio, problem == "hand")', "<=", 1.1),
+            *both("hand-performed", "performed_ratio / sweeps", HAND.format("forward"), 0.9, 2.5),
+            *both("hand-declared", "flops_ratio / performed_ratio", 'problem == "hand"', 0.9, 1.1),
         ),
     ),
 )
