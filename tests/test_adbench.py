@@ -26,7 +26,9 @@ FAMILIES = {family.name: family for family in experiment.FAMILIES}
 def no_clock(monkeypatch: Patch) -> None:
     """Times are not judged: everything is called once, and said to take a second."""
 
-    def interleaved(calls: dict[str, Callable[[], object]], effort: clock.Effort) -> dict[str, clock.Timing]:
+    def interleaved(
+        calls: dict[str, Callable[[], object]], effort: clock.Effort, about: str = ""
+    ) -> dict[str, clock.Timing]:
         return {name: clock.Timing(1.0, 1.0, 1, 1) for name in calls if calls[name]() is not interleaved}
 
     monkeypatch.setattr(clock, "interleaved", interleaved)

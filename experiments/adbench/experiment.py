@@ -5,7 +5,7 @@ A problem is a `Family`: its cases as data, and the function that measures one o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,9 +184,13 @@ def run(config: Config) -> Result:
     for row in rows:
         if "seconds" in row:
             row["relative_time"] = row["seconds"] / row["f_seconds"]
-    bars = [bar for family in FAMILIES for bar in family.bars]
     settings = {"cases": [case.name for _, case in cases], "published": {"GMM": published.GMM, "BA": published.BA}}
-    return Result(COLUMNS, rows, bars, settings=settings, files={"table.md": table(rows)})
+    return Result(COLUMNS, rows, bars(settings), settings=settings, files={"table.md": table(rows)})
+
+
+def bars(settings: Mapping[str, Any]) -> list[Bar]:
+    """The bars of all families, quick or full."""
+    return [bar for family in FAMILIES for bar in family.bars]
 
 
 def table(rows: list[Row]) -> str:

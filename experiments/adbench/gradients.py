@@ -35,6 +35,7 @@ class Case:
     expected: dict[str, Any] | None = None
     coordinates: int = SAMPLE  # compared with the complex step
     pushes: int = SAMPLE  # forward sweeps that are performed and timed; the others cost the same
+    file: str = ""  # that it was made from, if it is to be made anew, longer or shorter
 
 
 def gmm_cases(config: Config) -> list[Case]:
@@ -51,8 +52,8 @@ def gmm_cases(config: Config) -> list[Case]:
     drawn = drawn[1:2] if config.quick else [("1k, d64 K5", 64, 5, 1_000), *drawn]
     for name, d, k, n in drawn:
         mixture = gmm.drawn(d, k, n, config.rng(f"adbench/{name}"))
-        few = 5 if n * d * k > 2_000_000 and d == 64 else SAMPLE  # the complex step at each takes four times f
-        cases.append(Case(name, gmm.objective(mixture), mixture.parameters, n, None, few, min(few, 3)))
+        few = 5 if n * d * d * k > 100_000_000 else SAMPLE  # the complex step at each takes four times f
+        cases.append(Case(name, gmm.objective(mixture), mixture.parameters, n, coordinates=few, pushes=3))
     return cases
 
 
@@ -160,21 +161,18 @@ def lstm_cases(config: Config) -> list[Case]:
     compare the value of the whole text."""
     cases = []
     for layers in (2,) if config.quick else (2, 4):
-        name = f"lstm/lstm_l{layers}_c1024.txt.gz"
-        model = lstm.load(name, QUICK_CHARACTERS if config.quick else None)
-        known = None if config.quick else adbench_data.expected(name)
-        case = f"l{layers} c{len(model.text)}"
-        cases.append(
-            Case(case, lstm.objective(model, lstm.python_loop), model.parameters, len(model.text), known, pushes=2)
-        )
+        file = f"lstm/lstm_l{layers}_c1024.txt.gz"
+        model = lstm.load(file, QUICK_CHARACTERS if config.quick else None)
+        known = None if config.quick else adbench_data.expected(file)
+        f, c = lstm.objective(model, lstm.python_loop), len(model.text)
+        cases.append(Case(f"l{layers} c{c}", f, model.parameters, c, known, pushes=2, file=file))
     return cases
 
 
 def lstm_rows(case: Case, config: Config) -> list[Row]:
     """The gradient with every operation on the tape, and by `dt.scan` in both modes; f is NumPy alone, in a loop."""
-    layers, f, x = int(case.name[1]), case.f, case.x
-    file = f"lstm/lstm_l{layers}_c1024.txt.gz"
-    scanned = lstm.objective(lstm.load(file, case.observations))
+    f, x = case.f, case.x
+    scanned = lstm.objective(lstm.load(case.file, case.observations))
     reference = reference_of(case, config)
 
     def forward() -> Any:
@@ -198,14 +196,14 @@ def lstm_rows(case: Case, config: Config) -> list[Row]:
             row |= {"operations": len(tape), "tape_bytes": tape.nbytes}
         rows.append(row)
     # Each character takes what any other takes, so that counting some is enough.
-    few = lstm.objective(lstm.load(file, COUNTED_CHARACTERS), lstm.python_loop)
+    few = lstm.objective(lstm.load(case.file, COUNTED_CHARACTERS), lstm.python_loop)
     cost = inspect.cost(few, x)
     base = cost.evaluation.weigh("flops")
     work = cost.evaluation + cost.partials + cost.adjoint
     rows[0] |= {"flops_per_op": base / cost.nodes, "flops_ratio": work.weigh("flops") / base}
     rows[0]["performed_ratio"] = performed_ratio(few, x)
     if config.quick:
-        rows += _whole_text(file)
+        rows += _whole_text(case.file)
     return rows
 
 
