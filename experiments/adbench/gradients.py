@@ -52,8 +52,9 @@ def gmm_cases(config: Config) -> list[Case]:
     drawn = drawn[1:2] if config.quick else [("1k, d64 K5", 64, 5, 1_000), *drawn]
     for name, d, k, n in drawn:
         mixture = gmm.drawn(d, k, n, config.rng(f"adbench/{name}"))
-        few = 5 if n * d * d * k > 100_000_000 else SAMPLE  # the complex step at each takes four times f
-        cases.append(Case(name, gmm.objective(mixture), mixture.parameters, n, coordinates=few, pushes=3))
+        # The complex step takes four times f at each coordinate.
+        few = 3 if n * d * d * k > 100_000_000 else 10 if n * k > 250_000 else SAMPLE
+        cases.append(Case(name, gmm.objective(mixture), mixture.parameters, n, coordinates=few, pushes=2))
     return cases
 
 
@@ -85,7 +86,7 @@ def gmm_rows(case: Case, config: Config) -> list[Row]:
     found = {"reverse": np.asarray(gradient), "forward": forward()}
     calls = {"f": lambda: f(x), "reverse": lambda: dt.grad(f)(x), "forward": forward}
     calls["linearize"] = lambda: dt.linearize(f, x)
-    times = clock.interleaved(calls, config.effort(quick=0.5, full=0.7))
+    times = clock.interleaved(calls, config.effort(quick=0.5, full=0.5))
     cost = inspect.cost(f, x)
     once, base = cost.evaluation + cost.partials, cost.evaluation.weigh("flops")
     rows = []
@@ -165,7 +166,8 @@ def lstm_cases(config: Config) -> list[Case]:
         model = lstm.load(file, QUICK_CHARACTERS if config.quick else None)
         known = None if config.quick else adbench_data.expected(file)
         f, c = lstm.objective(model, lstm.python_loop), len(model.text)
-        cases.append(Case(f"l{layers} c{c}", f, model.parameters, c, known, pushes=2, file=file))
+        few = 5 if known else SAMPLE  # all entries are compared with what is expected
+        cases.append(Case(f"l{layers} c{c}", f, model.parameters, c, known, few, 2, file))
     return cases
 
 
@@ -184,7 +186,7 @@ def lstm_rows(case: Case, config: Config) -> list[Row]:
     found["forward, scan"] = forward()
     calls: dict[str, Callable[[], object]] = {"f": lambda: f(x), "reverse": lambda: dt.grad(f)(x)}
     calls |= {"reverse, scan": lambda: dt.grad(scanned)(x), "forward, scan": forward}
-    times = clock.interleaved(calls, config.effort(quick=0.2, full=0.7))
+    times = clock.interleaved(calls, config.effort(quick=0.2, full=0.5))
     rows = []
     for mode, way in ways.items():
         sweeps, timed = (x.size, case.pushes) if mode.startswith("forward") else (1, 1)

@@ -161,7 +161,7 @@ def hand_rows(case: FitCase, config: Config) -> list[Row]:
     found = {"forward": (columns, len(directions)), "reverse": (whole @ directions.T, len(value))}
     calls: dict[str, Callable[[], object]] = {"f": lambda: f(x), "forward": lambda: hand.forward(fit, directions)}
     calls["reverse"] = lambda: hand.reverse(fit)
-    times = clock.interleaved(calls, config.effort(quick=0.1, full=0.4))
+    times = clock.interleaved(calls, config.effort(quick=0.1, full=0.25))
     cost, base = inspect.cost(f, x), performed(f, x).weigh("flops")
     swept = {
         "forward": [lambda y: dt.linearize(f, y)[1](directions[0]), lambda y: _pushed(f, y, directions[:2])],
