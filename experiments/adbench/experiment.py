@@ -9,16 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-import dualtape as dt
-from dualtape import inspect
-
-from ..harness import clock
 from ..harness.config import Config
 from ..harness.spec import Bar, Claim, Column, Result, Row, Spec
-from ..shared import adbench_data, gmm, measure
-from ..shared.modes import performed
+from . import gradients, jacobians, published
 
 SPEC = Spec(
     id="E11",
@@ -27,7 +20,8 @@ SPEC = Spec(
     claims=(
         Claim(
             "relative-times",
-            "Gradient time over function time of the mixture problem, for tools from 1.9 (by hand) to 107.",
+            "Derivative over function in time, by tool: mixtures from 1.9 (by hand) to 107, bundle adjustment from 1.7 "
+            "(symbolic, compiled) to 319.",
             "Srajer, Kukelova & Fitzgibbon, arXiv:1807.10129, LaTeX source",
             "R",
         ),
@@ -44,6 +38,13 @@ SPEC = Spec(
             "R",
         ),
         Claim(
+            "sparse",
+            "Each residual of bundle adjustment is independent of the others: its Jacobian takes 15 tangents or a "
+            "cotangent a row, however many observations there are.",
+            "Srajer, Kukelova & Fitzgibbon, arXiv:1807.10129, section on BA",
+            "R",
+        ),
+        Claim(
             "factor-five",
             "A gradient costs at most 5 times the flops of the function.",
             "counts of the elemental operations",
@@ -53,40 +54,33 @@ SPEC = Spec(
 )
 
 COLUMNS = (
-    Column("problem", "GMM"),
-    Column("case", "data file"),
+    Column("problem", "GMM, BA (bundle adjustment), LSTM or hand"),
+    Column("case", "data file, or how the numbers were drawn"),
     Column("parameters", "number of parameters P"),
-    Column("observations", "number of points N"),
-    Column("mode", "reverse, or forward (linearised once, one push a parameter)"),
-    Column("sweeps", "sweeps for the whole gradient"),
+    Column("observations", "points, observations, characters or correspondences"),
+    Column("mode", "reverse, or forward (linearised once, one push a parameter); scan: the loop by `dt.scan`"),
+    Column("sweeps", "sweeps for the whole derivative"),
     Column("operations", "operations recorded by one evaluation of f"),
     Column("flops_per_op", "flops of f per recorded operation", "flops"),
-    Column("flops_ratio", "declared Work(gradient) / Work(f), all sweeps counted, weighting flops"),
-    Column("performed_ratio", "the same counted call by call (reverse mode)"),
+    Column("flops_ratio", "declared Work(derivative) / Work(f), all sweeps counted, weighting flops"),
+    Column(
+        "performed_ratio",
+        "the same counted call by call: BA on 100 observations, LSTM on 8 characters, hand by the first two sweeps",
+    ),
     Column("tape_bytes", "arrays held by all tapes alive once f is evaluated", "B"),
-    Column("value_error", "absolute distance from the benchmark's expected value"),
-    Column("gradient_error", "largest absolute distance from the benchmark's expected gradient"),
-    Column("complex_step_error", "largest relative distance from the complex step over the coordinates compared"),
-    Column("coordinates", "random coordinates compared, with the complex step and between the modes"),
-    Column("modes_gap", "relative distance of the two modes over those coordinates"),
+    Column("entries", "stored entries of a sparse Jacobian"),
+    Column("value_error", "distance from the benchmark's expected value (BA: relative; loops: from them, relative)"),
+    Column("derivative_error", "largest distance from the benchmark's expected derivative (BA: relative, by entry)"),
+    Column("complex_step_error", "largest distance from the complex step, relative (hand: to the largest entry)"),
+    Column("coordinates", "entries compared with the complex step"),
+    Column("modes_gap", "relative distance from the other mode"),
+    Column("products_gap", "J v and J^T u of the sparse Jacobian against one sweep through all residuals, relative"),
+    Column("outside", "largest entry that reverse mode finds where the sparse Jacobian has none"),
     Column("timed_sweeps", "sweeps inside the clock; the time is scaled to all"),
-    Column("f_seconds", "wall time of f", "s", deterministic=False),
-    Column("seconds", "wall time of the whole gradient", "s", deterministic=False),
-    Column("relative_time", "time of the gradient over time of f", deterministic=False),
+    Column("f_seconds", "wall time of f in plain NumPy", "s", deterministic=False),
+    Column("seconds", "wall time of the whole derivative", "s", deterministic=False),
+    Column("relative_time", "time of the derivative over time of f", deterministic=False),
 )
-
-SAMPLE = 20  # coordinates compared with the complex step, and forward sweeps timed
-
-
-@dataclass(frozen=True)
-class Case:
-    """A scalar objective of one parameter vector, with what is known about it."""
-
-    name: str
-    f: Callable[[Any], Any]
-    x: Any
-    observations: int
-    expected: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -94,184 +88,141 @@ class Family:
     """A problem of the benchmark."""
 
     name: str
-    cases: Callable[[bool], list[Case]]
-    rows: Callable[[Case, Config], list[Row]]
+    cases: Callable[[Config], list[Any]]
+    rows: Callable[[Any, Config], list[Row]]
     bars: tuple[Bar, ...]
 
 
-def _gmm_cases(quick: bool) -> list[Case]:
-    sizes = ("d2_K5",) if quick else ("d2_K5", "d10_K5", "d10_K25")
-    cases = []
-    for file in ("gmm/test.txt", *(f"gmm/1k/gmm_{size}.txt.gz" for size in sizes)):
-        mixture = gmm.load(file)
-        name = file.removeprefix("gmm/").removesuffix(".gz").removesuffix(".txt")
-        known = adbench_data.expected(file)
-        cases.append(Case(name, gmm.objective(mixture), mixture.parameters, len(mixture.points), known))
-    return cases
+def both(id: str, quantity: str, where: str, least: float, most: float) -> tuple[Bar, Bar]:
+    """A bar from either side."""
+    low, high = f"min({quantity}, {where})", f"max({quantity}, {where})"
+    return Bar(f"{id}-least", low, ">=", least), Bar(f"{id}-most", high, "<=", most)
 
 
-# The sizes that were published for 10,000 points: gradient over function in the same language, by hand (C++), Tapenade
-# (C) and Theano; Srajer, Kukelova & Fitzgibbon, arXiv:1807.10129, LaTeX source.
-PUBLISHED = {
-    "10k, d2 K5": (2, 5, (1.88, 3.74, 3.01)),
-    "10k, d10 K5": (10, 5, (2.94, 7.69, 3.82)),
-    "10k, d2 K200": (2, 200, (2.18, 4.09, 3.26)),
-    "10k, d10 K50": (10, 50, (3.13, 7.93, 4.06)),
-}
-
-
-def _published_cases(config: Config) -> list[Case]:
-    """Mixtures of the published sizes, drawn here; in full runs."""
-    cases = []
-    for name, (d, k, _) in ({} if config.quick else PUBLISHED).items():
-        mixture = gmm.drawn(d, k, 10_000, config.rng(f"{SPEC.name}/{name}"))
-        cases.append(Case(name, gmm.objective(mixture), mixture.parameters, 10_000, None))
-    return cases
-
-
-def _loop_rows(config: Config) -> list[Row]:
-    """The value in three and more dimensions, where the order of a triangle shows, against loops."""
-    rows: list[Row] = []
-    for d in (3, 5):
-        mixture = gmm.drawn(d, 4, 6, config.rng(f"{SPEC.name}/loops/{d}"))
-        expected = gmm.by_loops(mixture)
-        found = float(gmm.objective(mixture)(mixture.parameters))
-        row: Row = {"problem": "GMM", "case": f"loops, D = {d}", "mode": "value", "observations": 6}
-        row |= {"parameters": mixture.parameters.size, "value_error": abs(found - expected) / abs(expected)}
-        rows.append(row)
-    return rows
-
-
-def _gradient_rows(case: Case, config: Config) -> list[Row]:
-    """Both modes on a gradient: reverse in one sweep, forward linearised once and pushed once a parameter.
-
-    Of the P pushes only those of the compared coordinates are performed; work and time are scaled to all P.
-    """
-    f, x = case.f, case.x
-    cost = inspect.cost(f, x)
-    count = min(SAMPLE, x.size)
-    picked = np.sort(config.rng(f"{SPEC.name}/{case.name}").choice(x.size, count, replace=False))
-    directions = np.zeros((count, x.size))
-    directions[np.arange(count), picked] = 1.0
-
-    _, push = dt.linearize(f, x)
-
-    def forward() -> Any:
-        return np.array([float(push(direction)) for direction in directions])
-
-    value, gradient = (np.asarray(part) for part in dt.value_and_grad(f)(x))
-    pushed = forward()
-    stepped = np.array([measure.complex_step(f, x, int(i)) for i in picked])
-    calls = {"f": lambda: f(x), "reverse": lambda: dt.grad(f)(x), "forward": forward}
-    calls["linearize"] = lambda: dt.linearize(f, x)
-    times = clock.interleaved(calls, config.effort(quick=0.5, full=3.0), about=f"GMM, {case.name}")
-    once = cost.evaluation + cost.partials
-    base = cost.evaluation.weigh("flops")
-    rows = []
-    for mode, sweeps, timed, work, found, sweep in (
-        ("reverse", 1, 1, once + cost.adjoint, gradient[picked], lambda g: measure.record(g, x)),
-        ("forward", x.size, count, once + cost.tangent * x.size, pushed, lambda g: dt.jvp(g, (x,), (directions[0],))),
-    ):
-        seconds = times[mode].least * sweeps / timed + (times["linearize"].least if mode == "forward" else 0.0)
-        row: Row = {
-            "parameters": x.size,
-            "observations": case.observations,
-            "mode": mode,
-            "sweeps": sweeps,
-            "operations": cost.nodes,
-            "flops_per_op": base / cost.nodes,
-            "flops_ratio": work.weigh("flops") / base,
-            "tape_bytes": measure.live_tape_bytes(sweep, f),
-            "complex_step_error": np.max(np.abs(found - stepped) / np.abs(stepped)),
-            "coordinates": count,
-            "modes_gap": measure.relative_error(pushed, gradient[picked]),
-            "timed_sweeps": timed,
-            "f_seconds": times["f"].least,
-            "seconds": seconds,
-            "relative_time": seconds / times["f"].least,
-        }
-        if mode == "reverse":
-            swept = performed(lambda y, g: dt.vjp(f, y)[1](g), x, np.float64(1.0))
-            row["performed_ratio"] = swept.weigh("flops") / performed(f, x).weigh("flops")
-        if case.expected:
-            row["value_error"] = abs(float(value) - case.expected["objective"])
-            row["gradient_error"] = np.max(np.abs(found - np.array(case.expected["gradient"])[picked]))
-        rows.append(row)
-    return rows
-
+GMM = 'problem == "GMM" and mode == "reverse"'
+LSTM = 'problem == "LSTM" and mode == "reverse"'
+BA = 'problem == "BA" and mode == "{}"'
+HAND = 'problem == "hand" and mode == "{}"'
 
 FAMILIES = (
     Family(
         "GMM",
-        _gmm_cases,
-        _gradient_rows,
+        gradients.gmm_cases,
+        gradients.gmm_rows,
         (
             Bar("gmm-value", 'max(value_error, problem == "GMM" and case == "test")', "<=", 1e-12),
-            Bar("gmm-gradient", 'max(gradient_error, problem == "GMM" and case == "test")', "<=", 1e-12),
+            Bar("gmm-gradient", 'max(derivative_error, problem == "GMM" and case == "test")', "<=", 1e-12),
             Bar("gmm-unpacking", 'max(value_error, problem == "GMM" and mode == "value")', "<=", 1e-13),
             Bar("gmm-complex-step", 'max(complex_step_error, problem == "GMM" and mode != "value")', "<=", 1e-10),
             Bar("gmm-modes-agree", 'max(modes_gap, problem == "GMM" and mode != "value")', "<=", 1e-12),
-            Bar("gmm-flops", 'max(flops_ratio, problem == "GMM" and mode == "reverse")', "<=", 5),
-            Bar("gmm-performed-most", 'max(performed_ratio, problem == "GMM" and mode == "reverse")', "<=", 4),
-            Bar("gmm-performed-least", 'min(performed_ratio, problem == "GMM" and mode == "reverse")', ">=", 1.5),
-            Bar(
-                "gmm-declared-least",
-                'min(flops_ratio / performed_ratio, problem == "GMM" and mode == "reverse")',
-                ">=",
-                0.9,
-            ),
-            Bar(
-                "gmm-declared-most",
-                'max(flops_ratio / performed_ratio, problem == "GMM" and mode == "reverse")',
-                "<=",
-                1.5,
-            ),
-            Bar(
-                "gmm-time",
-                'max(relative_time, problem == "GMM" and mode == "reverse" and observations >= 1000)',
-                "<=",
-                12,
-                deterministic=False,
-            ),
-            Bar(
-                "gmm-time-10k",
-                'max(relative_time, problem == "GMM" and mode == "reverse" and observations == 10000)',
-                "<=",
-                4,
-                deterministic=False,
-            ),
+            Bar("gmm-flops", f"max(flops_ratio, {GMM})", "<=", 5),
+            *both("gmm-performed", "performed_ratio", GMM, 1.5, 4),
+            *both("gmm-declared", "flops_ratio / performed_ratio", GMM, 0.9, 1.5),
+            Bar("gmm-time", f"max(relative_time, {GMM} and observations >= 1000)", "<=", 12, deterministic=False),
+            Bar("gmm-time-10k", f"max(relative_time, {GMM} and observations == 10000)", "<=", 4, deterministic=False),
+        ),
+    ),
+    Family(
+        "BA",
+        jacobians.ba_cases,
+        jacobians.ba_rows,
+        (
+            Bar("ba-value", 'max(value_error, problem == "BA" and case == "test")', "<=", 1e-12),
+            Bar("ba-jacobian", 'max(derivative_error, problem == "BA" and case == "test")', "<=", 1e-12),
+            Bar("ba-complex-step", 'max(complex_step_error, problem == "BA")', "<=", 1e-10),
+            Bar("ba-same-entries", 'max(modes_gap, problem == "BA")', "<=", 1e-12),
+            Bar("ba-products", 'max(products_gap, problem == "BA")', "<=", 1e-12),
+            Bar("ba-entries", 'max(abs(entries - 31 * observations), problem == "BA")', "==", 0),
+            Bar("ba-tangents", f"max(abs(sweeps - 15), {BA.format('forward')})", "==", 0),
+            Bar("ba-cotangents", f"max(abs(sweeps - 3), {BA.format('reverse')})", "==", 0),
+            # f and sixteen tangents, one of them the linearisation's own, each between 1 and 2.25 times f.
+            *both("ba-performed-forward", "performed_ratio", BA.format("forward"), 17, 37),
+            *both("ba-declared-forward", "flops_ratio / performed_ratio", BA.format("forward"), 0.8, 1.1),
+            # f and two cotangents, each between 1 and 3 times f; the third one meets a square and a difference alone.
+            *both("ba-performed-reverse", "performed_ratio", BA.format("reverse"), 3, 7),
+            Bar("ba-time", f"max(relative_time, {BA.format('reverse')} and observations > 30000)", "<=", 8.4, False),
+        ),
+    ),
+    Family(
+        "LSTM",
+        gradients.lstm_cases,
+        gradients.lstm_rows,
+        (
+            Bar("lstm-value", 'max(value_error, problem == "LSTM" and case == "l2 c1024")', "<=", 5e-9),
+            Bar("lstm-gradient", 'max(derivative_error, problem == "LSTM" and case == "l2 c1024")', "<=", 1e-14),
+            Bar("lstm-complex-step", 'max(complex_step_error, problem == "LSTM" and mode != "expected")', "<=", 1e-10),
+            Bar("lstm-modes-agree", 'max(modes_gap, problem == "LSTM" and mode != "expected")', "<=", 1e-12),
+            Bar("lstm-flops", f"max(flops_ratio, {LSTM})", "<=", 5),
+            *both("lstm-performed", "performed_ratio", LSTM, 1.5, 4),
+            *both("lstm-declared", "flops_ratio / performed_ratio", LSTM, 0.9, 1.5),
+        ),
+    ),
+    Family(
+        "hand",
+        jacobians.hand_cases,
+        jacobians.hand_rows,
+        (
+            Bar("hand-value", 'max(value_error, problem == "hand" and observations == 2)', "<=", 1e-14),
+            Bar("hand-jacobian", 'max(derivative_error, problem == "hand" and observations == 2)', "<=", 1e-14),
+            Bar("hand-complex-step", 'max(complex_step_error, problem == "hand")', "<=", 1e-14),
+            Bar("hand-modes-agree", 'max(modes_gap, problem == "hand")', "<=", 1e-13),
+            Bar("hand-blocks", 'max(outside, problem == "hand")', "==", 0),
+            Bar("hand-tangents-simple", f"min(sweeps, {HAND.format('forward')})", "==", 26),
+            Bar("hand-tangents-complicated", f"max(sweeps, {HAND.format('forward')})", "==", 28),
+            *both("hand-performed", "performed_ratio / sweeps", HAND.format("forward"), 0.9, 2.5),
+            *both("hand-declared", "flops_ratio / performed_ratio", 'problem == "hand"', 0.9, 1.1),
         ),
     ),
 )
 
 
 def run(config: Config) -> Result:
-    cases = [(family, case) for family in FAMILIES for case in family.cases(config.quick)]
-    rows: list[Row] = []
+    cases = [(family, case) for family in FAMILIES for case in family.cases(config)]
+    rows: list[Row] = [{"problem": "GMM"} | row for row in gradients.loop_rows(config)]
     for family, case in config.track(cases, SPEC.name):
         rows += [{"problem": family.name, "case": case.name} | row for row in family.rows(case, config)]
-    rows += _loop_rows(config)
-    for case in config.track(_published_cases(config), f"{SPEC.name}, 10,000 points"):
-        rows += [{"problem": "GMM", "case": case.name} | row for row in _gradient_rows(case, config)]
-    settings = {"quick": config.quick, "cases": [case.name for _, case in cases], "published": PUBLISHED}
+    for row in rows:
+        if "seconds" in row:
+            row["relative_time"] = row["seconds"] / row["f_seconds"]
+    settings = {"cases": [case.name for _, case in cases], "published": {"GMM": published.GMM, "BA": published.BA}}
     return Result(COLUMNS, rows, bars(settings), settings=settings, files={"table.md": table(rows)})
 
 
 def bars(settings: Mapping[str, Any]) -> list[Bar]:
-    """The bars of all families; quick runs have no case of 10,000 points."""
-    return [bar for family in FAMILIES for bar in family.bars if not (settings["quick"] and bar.id == "gmm-time-10k")]
+    """The bars of all families, quick or full."""
+    return [bar for family in FAMILIES for bar in family.bars]
 
 
 def table(rows: list[Row]) -> str:
-    """Gradient over function beside what was published."""
-    lines = [
-        "Time of the gradient over time of the function, 10,000 points; published figures: 2018, other machines.",
-        "",
-        "| size | here, reverse mode | by hand (C++) | Tapenade (C) | Theano |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    here = {row["case"]: row["relative_time"] for row in rows if row["mode"] == "reverse"}
-    for name, (_, _, published) in PUBLISHED.items():
-        ours = f"{here[name]:.2f}" if name in here else "in full runs"
-        lines.append(f"| {name} | {ours} | {' | '.join(map(str, published))} |")
+    """Derivative over function beside what was published."""
+    lines = ["Time of the derivative over time of the function; published figures: 2018, another machine.", ""]
+    here = {(row["case"], row["mode"]): row["relative_time"] for row in rows if "relative_time" in row}
+    sizes = [published.name_of(d, k) for d, k in published.GMM_SIZES]
+    numbers = [f"{published.parameters(d, k)}" for d, k in published.GMM_SIZES]
+    lines += _table("Mixtures, 10,000 points, by parameters", numbers, published.GMM, here, sizes, ["reverse"])
+    scenes = [file.split("_")[0] for file in jacobians.BA_FILES]
+    counts = [f"{p}" for p in published.BA_SIZES]
+    modes = ["reverse", "forward"]
+    lines += _table("Bundle adjustment, by observations", counts, published.BA, here, scenes, modes)
+    lines += ["| other problems | mode | P | here |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        if row["problem"] in ("LSTM", "hand") and "relative_time" in row:
+            said = (
+                f"{row['problem']} {row['case']}",
+                row["mode"],
+                str(row["parameters"]),
+                f"{row['relative_time']:.3g}",
+            )
+            lines.append(f"| {' | '.join(said)} |")
     return "\n".join(lines) + "\n"
+
+
+def _table(
+    title: str, heads: list[str], times: published.Times, here: dict[Any, float], cases: list[str], modes: list[str]
+) -> list[str]:
+    def line(name: str, numbers: Any) -> str:
+        return f"| {name} | {' | '.join('-' if x is None else f'{x:.3g}' for x in numbers)} |"
+
+    ours = [line(f"**dualtape, {mode}**", [here.get((case, mode)) for case in cases]) for mode in modes]
+    head = [f"| {title} | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
+    return [*head, *ours, *[line(tool, numbers) for tool, numbers in times.items()], ""]

@@ -11,21 +11,16 @@ from matplotlib.lines import Line2D
 from ..harness import plots
 from ..harness.plots import COLOURS
 from ..harness.spec import Row
+from . import published
 
-# Gradient time over function time, GMM with 10k points: Srajer, Kukelova & Fitzgibbon, arXiv:1807.10129, LaTeX source
-# (the relative table stands there commented out; absolute times are printed).
-PUBLISHED_PARAMETERS = (30, 330, 1200, 3300)
-PUBLISHED = {
-    "Manual (C++)": (1.88, 2.94, 2.18, 3.13),
-    "Theano (vector)": (3.01, 3.82, 3.26, 4.06),
-    "Tapenade (C)": (3.74, 7.69, 4.09, 7.93),
-    "Adept (C++)": (10.9, 21.7, 8.05, 25.2),
-    "Autograd (split)": (34.5, 89.8, 34.3, 107),
-}
+GREY, INK = "0.62", "0.35"
+DRAWN = ("Manual (C++)", "Theano (vector)", "Tapenade (C)", "Adept (C++)", "Autograd (split)")  # the lines of GMM
 LOOKS = {
     "reverse": ("dualtape, reverse", COLOURS["blue"], "o"),
-    "forward": ("dualtape, forward (linearised, P pushes)", COLOURS["vermilion"], "s"),
+    "forward": ("dualtape, forward", COLOURS["vermilion"], "s"),
+    "reverse, scan": ("dualtape, reverse, the loop by scan", COLOURS["sky"], "^"),
 }
+OURS = {mode: look[1] for mode, look in LOOKS.items()}
 
 
 def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
@@ -37,45 +32,84 @@ def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def _published(axes: Axes) -> None:
-    tools = sorted(PUBLISHED, key=lambda tool: PUBLISHED[tool][-1])
-    heights = _spread_out([PUBLISHED[tool][-1] for tool in tools], gap=1.45)
-    for tool, height in zip(tools, heights, strict=True):
-        axes.plot(PUBLISHED_PARAMETERS, PUBLISHED[tool], color="0.62", linewidth=0.8, marker=".", markersize=3)
-        axes.text(PUBLISHED_PARAMETERS[-1] * 1.12, height, tool, color="0.35", va="center")
+    """Thin grey lines, each with its tool's name at its end."""
+    sizes = [published.parameters(d, k) for d, k in published.GMM_SIZES]
+    lines = {tool: [(p, t) for p, t in zip(sizes, published.GMM[tool], strict=True) if t] for tool in DRAWN}
+    tools = sorted(lines, key=lambda tool: lines[tool][-1][1])
+    for tool in tools:
+        axes.plot(*zip(*lines[tool], strict=True), color=GREY, linewidth=0.8, marker=".", markersize=3)
+    for tool, height in zip(tools, _spread_out([lines[tool][-1][1] for tool in tools], gap=1.5), strict=True):
+        axes.text(sizes[-1] * 1.5, height, tool, color=INK, va="center")
 
 
-def _ours(axes: Axes, rows: Sequence[Row], quantity: str) -> list[Any]:
+def _mixtures(axes: Axes, rows: Sequence[Row]) -> list[Any]:
+    """Relative time against the number of parameters: 10,000 points as lines, fewer as hollow marks."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("parameters P")
+    axes.set_ylabel("time(derivative) / time(f)")
+    large = [row for row in rows if row["observations"] == 10_000]
     handles = []
     for mode, (label, colour, marker) in LOOKS.items():
-        mine = sorted((row for row in rows if row["mode"] == mode), key=lambda row: row["parameters"])
-        xs, ys = [row["parameters"] for row in mine], [row[quantity] for row in mine]
-        handles += axes.plot(xs, ys, color=colour, marker=marker, label=label)
-    return handles
+        points = sorted((row["parameters"], row["relative_time"]) for row in large if row["mode"] == mode)
+        axes.plot([p for p, _ in points], [time for _, time in points], color=colour, marker=marker)
+        handles.append(Line2D([], [], color=colour, marker=marker, label=label))
+    hollow: dict[str, Any] = {"color": OURS["reverse"], "marker": "o", "linestyle": "", "markerfacecolor": "white"}
+    few = [row for row in rows if row["mode"] == "reverse" and row["observations"] < 10_000]
+    axes.plot([row["parameters"] for row in few], [row["relative_time"] for row in few], **hollow)
+    handles.insert(1, Line2D([], [], label="the same, 1 and 1,000 points", **hollow))
+    _published(axes)
+    axes.set_xlim(10, 1e8)  # room for the names of the lines
+    axes.set_xticks([10, 1e3, 1e5])
+    axes.set_ylim(1, 1000)  # forward mode leaves it: P sweeps for P parameters
+    python = [row["parameters"] for row in large if row["f_seconds"] / row["operations"] < plots.OVERHEAD_SECONDS]
+    shade = plots.shade_overhead(axes, max(python, default=0) * 1.3)
+    axes.set_title("a   mixtures (GMM), 10k points")
+    return [*handles, *([shade] if shade else [])]
+
+
+def _bars(axes: Axes, bars: Sequence[tuple[str, float, str]], title: str) -> None:
+    """Horizontal bars of a quantity on a logarithmic axis, each with its number."""
+    heights = range(len(bars))[::-1]
+    axes.barh(list(heights), [value for _, value, _ in bars], color=[colour for *_, colour in bars], height=0.72)
+    for height, (_, value, _) in zip(heights, bars, strict=True):
+        axes.text(value * 1.08, height, f"{value:.3g}", color=INK, va="center")
+    axes.set_xscale("log")
+    axes.set_xlim(1, max(value for _, value, _ in bars) * 3)
+    axes.set_yticks(list(heights), [name for name, *_ in bars])
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("time(derivative) / time(f)")
+    axes.set_title(title)
+
+
+def _bundle(axes: Axes, rows: Sequence[Row]) -> None:
+    """Our times at the smallest published scene among the published ones there."""
+    mine = [row for row in rows if row["case"] == "ba1"]
+    bars = [(f"here, {row['mode']}", row["relative_time"], OURS[row["mode"]]) for row in mine]
+    bars += [(tool, float(times[0] or 0), GREY) for tool, times in published.BA.items()]
+    _bars(axes, sorted(bars, key=lambda bar: bar[1]), "b   bundle adjustment, ba1")
+
+
+def _others(axes: Axes, rows: Sequence[Row]) -> None:
+    """The LSTM and the largest hands; nothing is published for them but pictures."""
+    most = max(row["observations"] for row in rows if row["problem"] == "hand")
+    bars, python = [], True
+    for row in rows:
+        lstm = row["problem"] == "LSTM" and row["mode"] in OURS
+        if lstm or (row["problem"] == "hand" and row["observations"] == most):
+            kind = f"{row['problem']} {row['case']}"
+            bars.append((kind, row["relative_time"], OURS[row["mode"]]))
+            python &= "scan" in row["mode"] or row["f_seconds"] < plots.OVERHEAD_SECONDS * row["operations"]
+    _bars(axes, bars, f"c   LSTM and hand{', overhead-bound' if python else ''}")
 
 
 def figure(rows: Sequence[Row]) -> Any:
-    """Counted work (left) and relative time among the published ones (right) against the number of parameters."""
-    drawing, (work, wall) = plots.panels(2, height=3.6)
-    gmm = [row for row in rows if row["problem"] == "GMM" and row["mode"] != "value"]
-    for axes, quantity, label in (
-        (work, "flops_ratio", "Work(gradient) / Work(f)   [flops]"),
-        (wall, "relative_time", "time(gradient) / time(f)"),
-    ):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("parameters P")
-        axes.set_ylabel(label)
-        handles = _ours(axes, gmm, quantity)
-    work.set_xlim(10, 4000)
-    work.set_ylim(1, 2 * max(row["flops_ratio"] for row in gmm))
-    bound = plots.theory(work, (10, 4000), lambda p: 5, "5  (bound, reverse)")
-    _published(wall)
-    wall.set_xlim(10, PUBLISHED_PARAMETERS[-1] * 9)  # room for the names of the lines
-    wall.set_xticks([10, 100, 1000])
-    python = [row["parameters"] for row in gmm if row["f_seconds"] / row["operations"] < plots.OVERHEAD_SECONDS]
-    shade = plots.shade_overhead(wall, max(python, default=0) * 1.3)
-    work.set_title("a   GMM, counted operations")
-    wall.set_title("b   GMM, wall clock")
-    published = Line2D([], [], color="0.62", marker=".", label="published 2018, other machine, 10k points")
-    plots.legend_below(drawing, [*handles, bound, published, *([shade] if shade else [])], columns=2)
+    """Relative times among the published ones: mixtures against the number of parameters, the others as bars."""
+    drawing, (mixtures, bundle, others, rest) = plots.panels(4, height=6.4)
+    timed = [row for row in rows if row.get("relative_time") is not None]
+    handles = _mixtures(mixtures, [row for row in timed if row["problem"] == "GMM"])
+    _bundle(bundle, [row for row in timed if row["problem"] == "BA"])
+    _others(others, [row for row in timed if row["problem"] in ("LSTM", "hand")])
+    grey = Line2D([], [], color=GREY, marker=".", label="published 2018, other machine")
+    plots.legend_in(rest, [*handles, grey])
     return drawing

@@ -29,4 +29,4 @@ def read(name: str) -> str:
 
 def expected(name: str) -> dict[str, Any] | None:
     """What the benchmark's own tests expect of a data file, if they expect anything."""
-    return _json("expected.json").get(name)
+    return _json("expected.json").get(name.removesuffix(".gz"))
