@@ -367,11 +367,11 @@ def test_the_picture_names_what_is_published_and_what_is_ours(full: bool) -> Non
     from experiments.adbench.figure import figure
 
     drawing = figure(made_up(full))
-    mixtures, scene, others = drawing.axes
+    mixtures, scene, others, rest = drawing.axes
     assert {text.get_text() for text in mixtures.texts} == set(published.GMM) - {"ADOL-C", "Autograd"}
     names = {label.get_text() for label in scene.get_yticklabels()}
     assert names == {*published.BA, "here, reverse", "here, forward"}
     assert len(others.patches) == 4
-    labels = [text.get_text() for text in drawing.legends[0].get_texts()]
+    labels = [text.get_text() for text in rest.get_legend().get_texts()]
     assert "published 2018, other machine" in labels
     assert "the same, 1 and 1,000 points" in labels
