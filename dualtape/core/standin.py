@@ -68,6 +68,14 @@ class Standin:
         """Whether all elements are known to be finite."""
         return False
 
+    def repeat(self, goes_on: Any, body: Any, init: Any, most: int | None, first: Any) -> Any:
+        """A loop whose condition this is (``first``), as a whole: its last state; None if Python is to go on."""
+        return None
+
+    def choose(self, index: Any, branches: Any) -> Any:
+        """What the branch of this number returns, as a whole; None if Python is to go on."""
+        return None
+
     def detached(self) -> Standin:
         """The same value, followed by nobody."""
         return self

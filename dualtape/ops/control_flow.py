@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualtape.core.standin import Standin
 from dualtape.core.tensor import Operand, Tensor, operand, wrap
 from dualtape.modes.constant import constant
 from dualtape.modes.pause import stop_recording
@@ -51,7 +52,9 @@ def cond(
     for label, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         ensure_function("cond", label, branch)
     assert true_fn is not None and false_fn is not None
-    return apart(true_fn() if truth("cond", "pred", pred) else false_fn())
+    whole = standin_of(pred)
+    found = None if whole is None else whole.choose(as_tensors(pred).reshape(()).astype(np.bool_), [false_fn, true_fn])
+    return found if found is not None else apart(true_fn() if truth("cond", "pred", pred) else false_fn())
 
 
 def case(
@@ -91,6 +94,9 @@ def case(
         ensure_function("case", f"the second of pair {k}", pair[1])
     if default is not None:
         ensure_function("case", "default", default)
+    if pred_fn_pairs and default is not None and not exclusive and standin_of(pred_fn_pairs[0][0]) is not None:
+        (pred, branch), *others = pred_fn_pairs
+        return cond(pred, branch, lambda: case(others, default) if others else default())
     taken: Callable[[], Any] | None = None
     for k, (pred, branch) in enumerate(pred_fn_pairs):
         if truth("case", f"predicate {k}", pred):
@@ -149,6 +155,13 @@ def switch_case(
     if default is None:
         default = branches[max(branches)]
     ensure_function("switch_case", "default", default)
+    whole = standin_of(index)
+    if whole is not None:
+        known = sorted(branches)
+        number = sum([(index == k) * (1 + place) for place, k in enumerate(known)])  # 0: none of them
+        found = whole.choose(as_tensors(number), [default, *[branches[k] for k in known]])
+        if found is not None:
+            return found
     return apart(branches.get(int(index.reshape(())), default)())
 
 
@@ -197,12 +210,25 @@ def while_loop(
         raise ValueError("while_loop: there are no loop variables")
     limit = None if maximum_iterations is None else int(np.reshape(operand(maximum_iterations), ()))
     turns = 0
+
+    def turned(values: list[Any]) -> list[Any]:
+        found = body(*values)
+        each = found if isinstance(found, (list, tuple)) else [found]
+        ensure_alike("while_loop: the loop variables and what body returns", values, list(each))
+        return [as_tensors(v) for v in each]
+
     with nullcontext() if back_prop else stop_recording():
-        while (limit is None or turns < limit) and truth("while_loop", "what cond returns", cond(*values)):
-            found = body(*values)
-            each = found if isinstance(found, (list, tuple)) else [found]
-            ensure_alike("while_loop: the loop variables and what body returns", values, list(each))
-            values = [as_tensors(v) for v in each]
+        while limit is None or turns < limit:
+            goes_on = cond(*values)
+            whole = standin_of(goes_on)
+            if whole is not None and not turns:
+                last = whole.repeat(lambda state: cond(*state), turned, values, limit, goes_on)
+                if last is not None:
+                    values = last
+                    break
+            if not truth("while_loop", "what cond returns", goes_on):
+                break
+            values = turned(values)
             turns += 1
     if single:
         return values[0]
@@ -218,6 +244,12 @@ def as_tensors(value: Any) -> Any:
 def apart(value: Any) -> Any:
     """What a branch returned, its Tensors under handles that nobody else has: the caller may write into them."""
     return changed(lambda leaf: wrap(leaf._node) if leaf.__class__ is Tensor else leaf, value)
+
+
+def standin_of(pred: Any) -> Standin | None:
+    """The stand-in that a condition is of one element of; it may know of a way to go on as a whole."""
+    value = pred._node.value if pred.__class__ is Tensor else None
+    return value if isinstance(value, Standin) and np.size(pred) == 1 else None
 
 
 def truth(name: str, what: str, pred: Any) -> bool:

@@ -19,6 +19,7 @@ from dualtape.core.tensor import Node, Operand, Tensor, tensor, wrap
 from dualtape.modes.constant import constant
 from dualtape.modes.spec import TensorSpec
 from dualtape.modes.structure import flatten
+from dualtape.tracing import control  # noqa: F401  (loops and choices as steps)
 from dualtape.tracing.derivative import connected
 from dualtape.tracing.emit import UNKNOWN
 from dualtape.tracing.keys import Arguments, difference

@@ -1,4 +1,7 @@
-"""Loops whose body is traced once: scan, fori_loop, map_fn. A loop is one operation, and its derivatives are loops."""
+"""Loops whose body is traced once: scan, fori_loop, map_fn. A loop is one operation, and its derivatives are loops.
+
+Length: the public functions, with their pages, stand beside the one kernel that they are made of.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from dualtape.modes.tape import GradientTape
 from dualtape.modes.variable import Variable
 from dualtape.tracing.emit import UNKNOWN
 from dualtape.tracing.graph import described
+from dualtape.tracing.outside import draws, tensors_of
 from dualtape.tracing.symbol import Again, Diverged, Symbol
 from dualtape.tracing.trace import Trace, plain
 from dualtape.transforms.arguments import ensure_callable
@@ -59,6 +63,11 @@ def scan(
         >>> last, sums
         (Tensor(6.), Tensor([1., 3., 6.]))
     """
+    return scanned(f, init, xs, length, reverse)
+
+
+def scanned(f: Any, init: Any, xs: Any, length: int | None, reverse: bool, count: Any = None) -> tuple[Any, Any]:
+    """``scan``; of the first ``count`` steps, a Tensor of a number that may be another when the loop runs, if given."""
     ensure_callable("scan", f)
     carry, rebuild_carry = flatten(init)
     slices, rebuild_slice = flatten(xs)
@@ -79,7 +88,7 @@ def scan(
         last, ys, rebuild = one_by_one(step, state, columns, n, reverse)
     else:
         try:
-            last, ys, rebuild = Loop(step, len(state), n, reverse).of(state, columns)
+            last, ys, rebuild = Loop(step, len(state), n, reverse, count, f).of(state, columns)
         except Batched:
             last, ys, rebuild = one_by_one(step, state, columns, n, reverse)
     return rebuild_carry(iter(last)), rebuild(iter(ys))
@@ -133,17 +142,24 @@ class Loop:
     """The kernel of a loop: its body as a program, carried out on arrays.
 
     It is called with the leaves of the state, of the slices, and what is taken from outside; it returns the last state,
-    the results stacked, and the states that the steps began with, if they are to be kept.
+    the results stacked, and the states that the steps began with, if they are to be kept. With a ``count`` behind
+    these, it makes so many steps (of n at most), and leaves zeros in the rows of the others.
     """
 
     __name__ = "loop"
 
-    def __init__(self, step: Callable[..., Any], width: int, n: int, reverse: bool) -> None:
+    def __init__(
+        self, step: Callable[..., Any], width: int, n: int, reverse: bool, count: Any = None, f: Any = None
+    ) -> None:
         self.step, self.width, self.n, self.reverse = step, width, n, reverse
+        self.count, self.f = count, f
         self.keeps = False
         self.trace: Any = None
         self.rebuild: Any = None
         self.results = 0
+        self.likes: list[Any] = []
+        # Tensors from outside, and their nodes, while the body is traced for the first time.
+        self.known: list[tuple[Tensor, Node]] = []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Loop) and self.facts() == other.facts()
@@ -155,32 +171,47 @@ class Loop:
         """What two loops have in common that do the same."""
         program = self.trace.program
         constants = {k: id(v) if callable(v) else str(v) for k, v in program.names.items()}
-        return self.n, self.reverse, self.keeps, program.body(), constants
+        return self.n, self.reverse, self.keeps, self.count is None, program.body(), constants
 
     def body(self, given: list[Any]) -> list[Any]:
         """The step on leaves, all results in one list."""
         after, ys, self.rebuild, _ = self.step(given)
+        if any([x._node is not node for x, node in self.known]):
+            for x, node in self.known:
+                x._node = node
+            raise TypeError("scan: the body of a loop writes into a Tensor from outside: make it part of the state")
         if any([is_batch(x) for x in (*after, *ys)]):
             raise Batched
         self.results = len(ys)
+        self.likes = [described(plain(y._node.value)) for y in ys]
         return [*after, *ys]
 
     def prepare(self, first: list[Any]) -> None:
         """Trace the body at its first step; from then on it is known what it takes from outside."""
         names = [f"carry_{k}" if k < self.width else f"x_{k - self.width}" for k in range(len(first))]
         self.trace = Trace("body", names, [described(v) for v in first], "a loop")
+        before, self.known = draws(self.f), [(x, x._node) for x in tensors_of(self.f)]
         self.trace.follow(self.body, first)
+        self.known = []
+        drawn = [name for name, state in draws(self.f).items() if before.get(name) != state]
+        if drawn:
+            raise TypeError(
+                f"scan: the body of a loop is traced once, and draws from {' and '.join(drawn)}: draw the numbers of "
+                "all steps before the loop, and go along them"
+            )
         if any([output.assigned for output in self.trace.outputs]):
             raise TypeError("scan: the body of a loop cannot assign Variables: make them part of the state")
 
     def __call__(self, *values: Any) -> Any:
         width, trace, n = self.width, self.trace, self.n
-        count = trace.count
+        count, steps, blank = trace.count, n, np.empty
+        if self.count is not None:
+            steps, blank, values = int(values[-1]), np.zeros, values[:-1]
         state, columns, outside = list(values[:width]), values[width:count], values[count:]
-        kept = [np.empty((n, *c.shape), c.dtype) for c in state] if self.keeps else []
+        kept = [blank((n, *c.shape), c.dtype) for c in state] if self.keeps else []
         results: list[Any] = []
         run = trace.run
-        for i in range(n - 1, -1, -1) if self.reverse else range(n):
+        for i in range(steps - 1, -1, -1) if self.reverse else range(steps):
             for k, array in enumerate(kept):
                 array[i] = state[k]
             given = [*state, *[x[i] for x in columns]]
@@ -192,9 +223,11 @@ class Loop:
                 found = trace.outcome(out)[1]
             state = found[:width]
             if not results:
-                results = [np.empty((n, *y.shape), y.dtype) for y in found[width:]]
+                results = [blank((n, *y.shape), y.dtype) for y in found[width:]]
             for array, y in zip(results, found[width:], strict=True):
                 array[i] = y
+        if not results:
+            results = [np.zeros((n, *like.shape), like.dtype) for like in self.likes]
         return (*state, *results, *kept)
 
     def traced(self, given: list[Any], outside: Any) -> list[Any]:
@@ -211,12 +244,25 @@ class Loop:
     def of(self, state: list[Tensor], columns: list[Tensor]) -> tuple[list[Any], list[Any], Any]:
         """The loop on Tensors: last state, results, and how the results are put together."""
         values = [plain(x._node.value) for x in (*state, *columns)]
-        at = self.n - 1 if self.reverse else 0
-        self.prepare([*values[: self.width], *[x[at] for x in values[self.width :]]])
+        steps = self.n if self.count is None else int(plain(self.count._node.value))
+        at = max(steps - 1, 0) if self.reverse else 0
+        with np.errstate() if steps else np.errstate(all="ignore"):  # (none of it may run now)
+            self.prepare([*values[: self.width], *[x[at] for x in values[self.width :]]])
+        outs, nodes, followed, outside = self.carried_out(state, columns)
+        if followed:
+            outs = self.connected(outs, nodes, followed, outside)
+        return outs[: self.width], outs[self.width : self.width + self.results], self.rebuild
+
+    def carried_out(
+        self, state: list[Tensor], columns: list[Tensor]
+    ) -> tuple[list[Tensor], list[Node], list[int], list[Any]]:
+        """What the kernel returns, its operands, which of them somebody follows, and what is from outside."""
         found = None
         while found is None:
             outside = [x if x.__class__ is Variable else wrap(x) for x in self.trace.outside]
             operands = [*state, *columns, *[x._read() for x in outside]]
+            if self.count is not None:
+                operands.append(self.count)
             nodes = [x._node for x in operands]
             followed = [k for k, n in enumerate(nodes) if n.value.dtype.kind in "fc" and recorders.is_tracked(n)]
             self.keeps = bool(followed)
@@ -228,10 +274,7 @@ class Loop:
                 found = self(*arguments) if tracer is None else tracer.step(self, arguments, {})
             except Again:
                 pass  # what it takes from outside is known now
-        outs = [tensor(y) for y in found]
-        if followed:
-            outs = self.connected(outs, nodes, followed, outside)
-        return outs[: self.width], outs[self.width : self.width + self.results], self.rebuild
+        return [tensor(y) for y in found], nodes, followed, outside
 
     # ---- derivatives: loops of the body's derivatives
     def connected(self, outs: list[Tensor], nodes: list[Node], followed: list[int], outside: list[Any]) -> list[Tensor]:
@@ -270,8 +313,8 @@ class Loop:
                 g = [a + b for a, b in zip(g, g_kept, strict=True)]
                 return (g, [a + b for a, b in zip(sums, more, strict=True)]), of_column
 
-            (first, sums), of_slices = scan(
-                pulled, (last, start), (list(saved), xs, of_results, of_kept), self.n, not self.reverse
+            (first, sums), of_slices = scanned(
+                pulled, (last, start), (list(saved), xs, of_results, of_kept), self.n, not self.reverse, self.count
             )
             return [*[first[floats.index(k)] for k in inner], *of_slices, *sums]
 
@@ -290,12 +333,13 @@ class Loop:
                 results = [accumulator.jvp(ys[k - width], unconnected_gradients="zero") for k in smooth]
                 return (after, tangents, t_outside), (results, t)
 
-            (_, last, _), (results, kept) = scan(
+            (_, last, _), (results, kept) = scanned(
                 pushed,
                 (given[:width], start, of_outside),
                 (given[width:count], of_slices),
                 self.n,
                 self.reverse,
+                self.count,
             )
             return [*last, *results, *kept]
 

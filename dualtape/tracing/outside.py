@@ -20,7 +20,7 @@ def names_of(f: Any) -> Iterator[tuple[str, Look]]:
 
     So do the functions that it names, as far as they are users' own.
     """
-    todo, seen = [f], set()
+    todo, seen = [*f] if isinstance(f, tuple) else [f], set()
     while todo:
         x = todo.pop()
         f = function_of(x)
@@ -75,13 +75,19 @@ def place_of_node(f: Any, node: Any) -> Look | None:
     return None
 
 
+def tensors_of(f: Any) -> list[Tensor]:
+    """The Tensors that go by names outside."""
+    found = [look() for _, look in names_of(f)]
+    return [x for x in found if x.__class__ is Tensor]
+
+
 def draws(f: Any) -> dict[str, Any]:
     """The states of the random generators that a function can draw from besides its arguments."""
     states: dict[str, Any] = {"NumPy's global generator": hash_of(np.random.get_state())}
     states["Python's random"] = hash(random.getstate())
     for name, look in names_of(f):
         found = look()
-        if isinstance(found, np.random.Generator):
+        if isinstance(found, np.random.Generator) and not hasattr(found, "tracer"):  # (whose draws are steps)
             states[f"the generator {name!r} from outside"] = str(found.bit_generator.state)
     return states
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualtape.facts.costs import Work
+from dualtape.tracing import control  # noqa: F401  (loops and choices as steps)
 from dualtape.tracing.graph import Block, Like, Place, Step, blocks, described, exchanged
 from dualtape.tracing.passes import gathered, scattered
 from dualtape.tracing.symbol import method

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import operator
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from dualtape.core.recorders import STACK
 from dualtape.core.standin import Refused, Standin, every, finite, some
 from dualtape.core.tensor import Operand, among
 from dualtape.tracing.graph import Block, Graph, Guard, Place, Step, described, exchanged
@@ -47,6 +49,10 @@ class Diverged(Exception):
 
 class Tracer:
     """One run of a function under Symbols: follows the way that its graph knows, and notes where it goes on."""
+
+    # Loops and choices as single steps: control.py, which knows traces, puts them here.
+    repeated: Callable[..., Any] | None = None
+    chosen: Callable[..., Any] | None = None
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.block = graph, graph.root
@@ -120,6 +126,15 @@ class Tracer:
         self.block = guard.branches.setdefault(answer, Block())
         self.position = 0
         return answer
+
+    def attempted(self, made: Callable[..., Any] | None, *args: Any) -> Any:
+        """A loop or a choice as one step, or None if it is not of the kind that can be one: Python goes on then."""
+        broken = self.broken
+        try:
+            return None if made is None else made(*args)
+        except Exception:  # what is wrong, Python finds again
+            self.broken = broken
+            return None
 
 
 class Symbol(NDArrayOperatorsMixin, Standin):
@@ -204,6 +219,13 @@ class Symbol(NDArrayOperatorsMixin, Standin):
             refuse("int()", "a rounded Tensor, np.rint(x)")
         return int(self.tracer.ask("position", self))
 
+    # ---- what becomes one step
+    def repeat(self, goes_on: Any, body: Any, init: Any, most: int | None, first: Any) -> Any:
+        return self.tracer.attempted(Tracer.repeated, goes_on, body, init, most, first)
+
+    def choose(self, index: Any, branches: Any) -> Any:
+        return self.tracer.attempted(Tracer.chosen, index, branches)
+
     def some(self) -> bool:
         return bool(self.tracer.ask("some", self))
 
@@ -240,7 +262,11 @@ class Draws(np.random.Generator):
             return get(name)
         if name in ("bit_generator", "shuffle", "spawn", "permuted"):
             raise Refused(f"a random generator's {name} in a traced function: draw with its other methods")
-        return lambda *args, **kwargs: get("tracer").step(method, (self, name, *args), kwargs, effect=True)
+        tracer = get("tracer")
+        innermost = next((r.tracer for r in STACK.get() if hasattr(r, "tracer")), tracer)
+        if innermost is not tracer:
+            raise Refused("random numbers in the body of a loop: draw those of all steps before it, and go along them")
+        return lambda *args, **kwargs: tracer.step(method, (self, name, *args), kwargs, effect=True)
 
 
 def refuse(what: str, remedy: str) -> NoReturn:
