@@ -349,3 +349,16 @@ def test_a_change_of_what_it_depends_on_besides_is_noticed_when_it_is_traced_aga
     k[0] = 3.0
     agree(f(-np.ones(2)), 2 * np.ones(2))
     assert f.trace_count == 1
+
+
+def test_a_way_of_a_thousand_questions_is_a_program_like_any_other() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(1500):
+            x = x * 1.001 if np.sum(x) > 0 else x * 0.5
+        return np.sum(x)
+
+    traced, x = dt.function(f), np.ones(3)
+    assert traced(x) == traced(x) == f(x)
+    assert np.array_equal(dt.grad(traced)(x), dt.grad(f)(x))
+    assert traced(-x) == f(-x)
+    assert dt.inspect.performed(f, x).work.mults == 4500

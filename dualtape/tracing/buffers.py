@@ -16,8 +16,13 @@ LARGE = 2**14
 def reused(root: Block, uses: Any) -> dict[int, Place]:
     """For steps by their number, the value whose memory the result is written into."""
     found: dict[int, Place] = {}
-    shared = shared_in(root, uses)
-    walk(root, uses, shared, [], found)
+    shared, later = shared_in(root, uses), read_later(root)
+    ahead: list[tuple[Block, list[tuple[Like, Place]]]] = [(root, [])]
+    while ahead:
+        block, free = ahead.pop()
+        free = walk(block, uses, shared, later, free, found)
+        if isinstance(block.end, Guard):
+            ahead += [(after, list(free)) for after in reversed(block.end.branches.values())]
     return found
 
 
@@ -35,23 +40,30 @@ def shared_in(root: Block, uses: Any) -> set[int]:
     return shared
 
 
-def needed(end: Any) -> set[int]:
-    """The steps that what comes after a block reads."""
-    if end is None:
-        return set()
-    if not isinstance(end, Guard):
-        return {place.step for place in places_in((end.leaves, end.assigned))}
-    found = {end.of.step}
-    for after in end.branches.values():
-        found |= needed(after.end)
-        found.update([place.step for step in after.steps for place in places_in((step.args, step.kwargs))])
+def read_later(root: Block) -> set[int]:
+    """The steps that are read after the block that they stand in, or by its end."""
+    found: set[int] = set()
+    for block in blocks(root):
+        own = {step.number for step in block.steps}
+        for step in block.steps:
+            found.update([p.step for p in places_in((step.args, step.kwargs)) if p.step not in own])
+        if isinstance(block.end, Guard):
+            found.add(block.end.of.step)
+        elif block.end is not None:
+            found.update([place.step for place in places_in((block.end.leaves, block.end.assigned))])
     return found
 
 
-def walk(block: Block, uses: Any, shared: set[int], free: list[tuple[Like, Place]], found: dict[int, Place]) -> None:
-    """One block, with the memory that is free before it."""
+def walk(
+    block: Block,
+    uses: Any,
+    shared: set[int],
+    later: set[int],
+    free: list[tuple[Like, Place]],
+    found: dict[int, Place],
+) -> list[tuple[Like, Place]]:
+    """One block, with the memory that is free before it; the memory that is free after it."""
     steps = [step for step in block.steps if uses[step.number]]
-    later = needed(block.end)
     last: dict[int, int] = {}
     for k, step in enumerate(steps):
         for place in places_in((step.args, step.kwargs)):
@@ -73,9 +85,7 @@ def walk(block: Block, uses: Any, shared: set[int], free: list[tuple[Like, Place
                 ours = [item for item in ours if item[1] != into]
                 free = [item for item in free if item[1] != into]
         free = free + ours
-    if isinstance(block.end, Guard):
-        for after in block.end.branches.values():
-            walk(after, uses, shared, list(free), found)
+    return free
 
 
 def is_large(step: Step) -> bool:

@@ -52,8 +52,13 @@ class Program:
         self.block(root, 1)
 
     # ---- statements
-    def block(self, block: Block, depth: int) -> None:
+    def block(self, block: Block | None, depth: int) -> None:
         """The statements of a block and of what follows it."""
+        while block is not None:
+            block = self.one_block(block, depth)
+
+    def one_block(self, block: Block, depth: int) -> Block | None:
+        """The statements of a block, and the block that goes on at the same depth."""
         errors = None
         for step in block.steps:
             if self.uses[step.number]:
@@ -73,9 +78,9 @@ class Program:
         indent = INDENT * depth
         end = block.end
         if isinstance(end, Guard):
-            self.guard(end, depth)
-        else:
-            self.lines.append(f"{indent}return {'UNKNOWN' if end is None else self.outputs(end)}")
+            return self.guard(end, depth)
+        self.lines.append(f"{indent}return {'UNKNOWN' if end is None else self.outputs(end)}")
+        return None
 
     def scatter(self, name: str, shape: Any, dtype: Any, parts: Any) -> list[str]:
         """Zeros, and what is added into them."""
@@ -88,8 +93,8 @@ class Program:
                 lines.append(f"{self.function(np.add.at)}({name}, {self.argument(index)}, {self.argument(value)})")
         return lines
 
-    def guard(self, guard: Guard, depth: int) -> None:
-        """A question and what follows each answer."""
+    def guard(self, guard: Guard, depth: int) -> Block | None:
+        """A question and what follows each answer; if only one is known, what follows is left to go on with."""
         indent = INDENT * depth
         asked = self.question(guard)
         answers = list(guard.branches)
@@ -100,18 +105,18 @@ class Program:
             else:
                 self.lines.append(f"{indent}if {'not ' if answer else ''}{asked}:")
             self.lines.append(f"{indent}{INDENT}return UNKNOWN")
-            self.block(guard.branches[answer], depth)
-            return
+            return guard.branches[answer]
         if guard.question != "position":
             self.lines.append(f"{indent}if {asked}:")
             self.block(guard.branches[True], depth + 1)
             self.lines.append(f"{indent}else:")
             self.block(guard.branches[False], depth + 1)
-            return
+            return None
         for k, answer in enumerate(answers):
             self.lines.append(f"{indent}{'elif' if k else 'if'} {asked} == {answer}:")
             self.block(guard.branches[answer], depth + 1)
         self.lines.append(f"{indent}return UNKNOWN")
+        return None
 
     def question(self, guard: Guard) -> str:
         """A question as an expression."""

@@ -156,10 +156,12 @@ NESTED = {tuple, list, dict, slice}
 
 def blocks(block: Block) -> Iterator[Block]:
     """The blocks of a graph, the root first."""
-    yield block
-    if isinstance(block.end, Guard):
-        for after in block.end.branches.values():
-            yield from blocks(after)
+    ahead = [block]
+    while ahead:
+        block = ahead.pop()
+        yield block
+        if isinstance(block.end, Guard):
+            ahead += reversed(block.end.branches.values())
 
 
 def described(value: Any) -> Any:

@@ -19,16 +19,16 @@ from dualtape.tracing.graph import Block, Guard, Like, Output, Place, Step, bloc
 
 def improved(root: Block, inputs: list[Like]) -> Block:
     """The same graph with fewer and cheaper steps."""
-    once = Pass(inputs, uses_in(root)).block(root, {})
+    once = Pass(inputs, uses_in(root)).blocks(root)
     if not any([step.function is scattered for block in blocks(once) for step in block.steps]):
         return once
-    return Pass(inputs, uses_in(once)).block(once, {})
+    return Pass(inputs, uses_in(once)).blocks(once)
 
 
 def gathered(root: Block, inputs: list[Like]) -> Block:
     """The same graph as it is carried out: slices put into zeros are added into one array, as sweeps do it."""
-    once = Pass(inputs, uses_in(root), GATHERING).block(root, {})
-    return Pass(inputs, uses_in(once), GATHERING).block(once, {})
+    once = Pass(inputs, uses_in(root), GATHERING).blocks(root)
+    return Pass(inputs, uses_in(once), GATHERING).blocks(once)
 
 
 def uses_in(root: Block) -> Counter[int]:
@@ -75,9 +75,17 @@ class Pass:
         self.merged: set[int] = set()
         self.made: dict[int, Step] = {}
 
-    def block(self, block: Block, known: dict[Any, int]) -> Block:
-        """A block with simpler steps; ``known`` are those before it, by what they compute."""
-        new = Block()
+    def blocks(self, root: Block) -> Block:
+        """A graph with simpler steps."""
+        found = Block()
+        ahead: list[tuple[Block, Block, dict[Any, int]]] = [(root, found, {})]
+        while ahead:
+            block, new, known = ahead.pop()
+            ahead += reversed(self.block(block, new, known))
+        return found
+
+    def block(self, block: Block, new: Block, known: dict[Any, int]) -> list[tuple[Block, Block, dict[Any, int]]]:
+        """A block, made ``new``, and what comes after it; ``known`` are steps before it, by what they compute."""
         for step in block.steps:
             if self.uses[step.number] or not self.shares:
                 self.step(step, known, new.steps)
@@ -89,11 +97,16 @@ class Pass:
             if question == "every" and before is not None and before.function is np.not_equal and before.args[1] == 0:
                 question, of = "full", before.args[0]  # a mask of what is not zero, for its number alone
             new.end = guard = Guard(question, of, end.line)
-            guard.branches = {answer: self.block(after, dict(known)) for answer, after in end.branches.items()}
-        elif end is not None:
+            guard.branches = {answer: Block() for answer in end.branches}
+            alone = len(end.branches) == 1
+            return [
+                (after, guard.branches[answer], known if alone else dict(known))
+                for answer, after in end.branches.items()
+            ]
+        if end is not None:
             leaves, assigned = exchanged(end.leaves, self.new), exchanged(end.assigned, self.new)
             new.end = Output(end.number, leaves, end.rebuild, assigned)
-        return new
+        return []
 
     def new(self, leaf: Any) -> Any:
         """What stands in an argument now."""
