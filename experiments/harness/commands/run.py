@@ -16,7 +16,7 @@ def add(commands: Any, catalogue: Catalogue) -> None:
     run.add_argument(
         "names", nargs="+", metavar="NAME", help="an experiment, by name or id, a file PATH.py of your own, or `all`"
     )
-    run.add_argument("--quick", action="store_true", help="the same bars on smaller grids, at most 5 s each")
+    run.add_argument("--quick", action="store_true", help="the same bars on smaller grids, at most 10 s each")
     run.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default %(default)s)")
     run.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="default: %(default)s/")
     run.add_argument("--resume", action="store_true", help="skip what ran already: same commit, same options")
